@@ -10,7 +10,7 @@ from schemaquake.clusters.simulated.aims import OPTIONS as AIMS
 from schemaquake.clusters.simulated.aims import aim_all, parse_strikes
 from schemaquake.clusters.simulated.cluster import SimulatedCluster
 from schemaquake.clusters.simulated.draws import Draws
-from schemaquake.clusters.simulated.faces import Model
+from schemaquake.clusters.simulated.faces import ChangingRing, Model
 from schemaquake.clusters.simulated.kernel import Kernel
 from schemaquake.clusters.simulated.models.commit_rules import parse_rules
 from schemaquake.clusters.simulated.models.group0 import Group0
@@ -24,10 +24,11 @@ from schemaquake.clusters.systems.system import parse_system
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.protocols import Demands
+from schemaquake.harness.model.topology import TopologyVerb
 from schemaquake.harness.run.event_heap import EventHeap
 from schemaquake.harness.run.simulated_runtime import SimulatedRuntime
 
-__all__ = ["OPTIONS", "SimulatedProvider", "list_steps"]
+__all__ = ["OPTIONS", "SimulatedProvider", "list_steps", "list_verbs"]
 
 _Build: TypeAlias = Callable[[Ring, frozenset[str], Blueprint, Mapping[str, str]], Model]
 
@@ -61,6 +62,16 @@ def list_steps() -> Mapping[str, str]:
     """List the steps of all models, each with the module that describes its protocol."""
     models = (Migrations, MergedRows, Rows, Group0, MetadataLog)
     return {step: model.__module__.rpartition(".")[2] for model in models for step in model.steps}
+
+
+def list_verbs(system: str) -> frozenset[TopologyVerb]:
+    """List what an operator can ask of the ring of a simulated system; empty: it does not change, and no node joins it."""
+    blueprint = blueprint_of(system)
+    model = _MODELS[blueprint.model](Ring(("n1",)), frozenset(), blueprint, {})
+    if not isinstance(model, ChangingRing):
+        return frozenset()
+    topology = parse_system(system).topology
+    return frozenset(verb for verb in model.verbs if topology.commands(verb, "?"))
 
 
 class SimulatedProvider:

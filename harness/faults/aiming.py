@@ -2,13 +2,13 @@
 
 Notes of process −1, beside the operation's own: `operation-step {"operation", "step"}` whenever the cluster shows a step
 that it did not show before, and `aim-missed {"operation", "nemesis", "step"}` if the step that a fault was aimed at was
-never seen. The fault itself goes the way of every other: ledger, injection, healing.
+never seen. The fault itself goes the way of every other: ledger, injection, healing. Looks are taken by the run's own time
+(`schemaquake.harness.wait`), so that those of a simulation are repeatable.
 """
 
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Final, TypeAlias
@@ -17,6 +17,8 @@ from schemaquake.harness.errors import ClusterError
 from schemaquake.harness.model.aim import Aim, ShowsSteps
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.protocols import Cluster, Fault
+from schemaquake.harness.model.runtime import Sleep, TaskSteps
+from schemaquake.harness.wait import tasks
 
 __all__ = ["Strike", "watched"]
 
@@ -26,6 +28,7 @@ Strike: TypeAlias = Callable[[Aim], AbstractContextManager[None]]
 """A function whose context keeps the fault of an aim in place."""
 
 _LOOK_EVERY_S: Final = 0.05
+_S: Final = 1_000_000_000
 
 
 @contextmanager
@@ -45,13 +48,12 @@ def watched(
         yield
         return
     watch = _Watch(cluster, operation, number, note=note, strike=strike)
-    thread = threading.Thread(target=watch.run, name=f"watch of {operation.nemesis}", daemon=True)
-    thread.start()
+    task = tasks().spawn(f"watch of {operation.nemesis}", watch.run())
     try:
         yield
     finally:
-        watch.ended.set()
-        thread.join()
+        watch.ended = True
+        task.join()
     if aim is not None and not watch.struck:
         note("aim-missed", {"operation": number, "nemesis": aim.nemesis, "step": aim.step})
 
@@ -68,7 +70,7 @@ class _Watch:
         note: Callable[[str, JSON], None],
         strike: Strike | None,
     ) -> None:
-        self.ended = threading.Event()
+        self.ended = False
         self.struck = False
         self._cluster = cluster
         self._operation = operation
@@ -78,25 +80,28 @@ class _Watch:
         self._strike = strike
         self._seen: frozenset[str] = frozenset()
 
-    def run(self) -> None:
+    def run(self) -> TaskSteps:
         """Look until the operation has ended."""
-        while not self.ended.wait(_LOOK_EVERY_S):
+        while (yield self._pause(_LOOK_EVERY_S)) and not self.ended:
             try:
-                self._look()
+                yield from self._look()
             except (ClusterError, OSError) as error:
                 log.warning("the steps of an operation could not be read", extra={"error": str(error)})
 
-    def _look(self) -> None:
+    def _look(self) -> TaskSteps:
         steps = frozenset(self._cluster.steps(self._operation.nodes))
         new, self._seen = steps - self._seen, steps
         aim = self._aim
-        if aim is not None and self._strike is not None and not self.struck and aim.step in steps:
-            self.struck = True
-            with self._strike(aim):
-                self._tell(new)
-                threading.Event().wait(aim.hold_s)
-        else:
+        if aim is None or self._strike is None or self.struck or aim.step not in steps:
             self._tell(new)
+            return
+        self.struck = True
+        with self._strike(aim):
+            self._tell(new)
+            yield self._pause(aim.hold_s)
+
+    def _pause(self, seconds: float) -> Sleep:
+        return Sleep(tasks().clock.now_ns() + round(seconds * _S))
 
     def _tell(self, steps: frozenset[str]) -> None:
         for step in sorted(steps):

@@ -10,13 +10,14 @@ from functools import cache
 from typing import Final
 
 from schemaquake.clusters.simulated.draws import Draws
-from schemaquake.clusters.simulated.provider import list_steps
+from schemaquake.clusters.simulated.provider import list_steps, list_verbs
 from schemaquake.clusters.systems.simulated.family import blueprint_of
 from schemaquake.clusters.systems.system import parse_system
 from schemaquake.harness.model.plan import Plan
+from schemaquake.harness.model.topology import TopologyVerb
 from schemaquake.harness.registry import load, names
 
-__all__ = ["NEMESES", "plan_of_seed", "steps_of", "workloads_of"]
+__all__ = ["CHANGES", "NEMESES", "plan_of_seed", "steps_of", "workloads_of"]
 
 NEMESES: Final = ("partition", "kill", "pause", "clock", "packet-loss", "restart", "rolling-restart", "stop")
 _RACES: Final = (
@@ -27,6 +28,17 @@ _DATA: Final = ("register", "set", "quorum")
 _CHURN: Final = "schema-churn"
 _NODES: Final = (3, 3, 3, 3, 3, 4, 5, 5, 7)
 _STEPS_AIMED_AT: Final = 4
+_JOINS: Final = ("bootstrap", "replace")
+_ASKED: Final[Mapping[str, TopologyVerb]] = {"decommission": "decommission", "removenode": "remove", "move": "move"}
+CHANGES: Final = (*_JOINS, *_ASKED)
+"""Changes of the ring, which one seed in five has, where the ring changes."""
+_NODES_LEAST: Final = 4
+"""Nodes of a cluster that one leaves: three have to stay."""
+_LIVING_NODES_LEAVE: Final = frozenset({"bootstrap", "decommission", "move"})
+"""Changes that go on with any replication factor; of fewer than three replicas a dead one is needed for a majority."""
+_LIMIT_OF_A_CHANGE_S: Final = "40"
+_SECONDS_LEAST: Final = 12.0
+"""Time limit of a run in which the ring changes: writes go on before and after."""
 
 
 def plan_of_seed(seed: int, systems: Sequence[str], options: Mapping[str, str] | None = None) -> Plan:
@@ -37,15 +49,30 @@ def plan_of_seed(seed: int, systems: Sequence[str], options: Mapping[str, str] |
     factor = draws.stream("swarm", "factor").pick((None, None, None, 1, 2, 3, 5))
     workloads, chosen = _workloads(draws, system)
     nemeses = tuple(name for name in NEMESES if draws.stream("swarm", "nemesis", name).chance(0.15))
-    chosen |= {name: step for name, step in _aim(draws, system).items() if name.partition(".")[0] not in nemeses}
+    time_limit_s = float(draws.stream("swarm", "seconds").pick((5, 8, 8, 12, 20)))
+    changes = _changes(draws, system)
+    spares = 0
+    if changes:
+        nemeses = (*changes, *nemeses)
+        nodes, time_limit_s = max(nodes, _NODES_LEAST), max(time_limit_s, _SECONDS_LEAST)
+        spares = sum(name in _JOINS for name in changes)
+        workloads = _with_data(draws, system, workloads)
+        chosen = {name: text for name, text in chosen.items() if name != "mode"}
+        chosen |= {f"{name}.limit-s": _LIMIT_OF_A_CHANGE_S for name in changes}
+        if not _LIVING_NODES_LEAVE.issuperset(changes):
+            factor = None
+    everybody = tuple(f"n{number}" for number in range(1, nodes + spares + 1))
+    aims = _aim(draws, system, everybody)
+    chosen |= {name: step for name, step in aims.items() if name.partition(".")[0] not in nemeses}
     return Plan(
         system=system,
         workloads=workloads,
         cluster="simulated",
         nodes=nodes,
+        spares=spares,
         nemeses=nemeses,
         seed=seed,
-        time_limit_s=float(draws.stream("swarm", "seconds").pick((5, 8, 8, 12, 20))),
+        time_limit_s=time_limit_s,
         rate=float(draws.stream("swarm", "rate").pick((2, 4, 4, 8))),
         replication_factor=None if factor is None else min(factor, nodes),
         restart=draws.stream("swarm", "restart").pick(("rolling", "rolling", "together", "none")),
@@ -87,14 +114,40 @@ def _workloads(draws: Draws, system: str) -> tuple[tuple[str, ...], dict[str, st
     return tuple(dict.fromkeys(workloads)), chosen
 
 
-def _aim(draws: Draws, system: str) -> dict[str, str]:
-    """Draw, one time in four, a step at which a server is killed or frozen."""
+def _changes(draws: Draws, system: str) -> tuple[str, ...]:
+    """Draw, one time in five, a change of the ring, where it changes."""
+    stream = draws.stream("swarm", "changes")
+    verbs = _verbs_of(system)
+    if not verbs or not stream.chance(0.2):
+        return ()
+    return (stream.pick([name for name in CHANGES if name in _JOINS or _ASKED[name] in verbs]),)
+
+
+@cache
+def _verbs_of(system: str) -> frozenset[TopologyVerb]:
+    return list_verbs(system)
+
+
+def _with_data(draws: Draws, system: str, workloads: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the workloads with one that reads and writes among them."""
+    fitting = [name for name in _DATA if name in workloads_of(system)]
+    if not fitting or any(name in fitting for name in workloads):
+        return workloads
+    return (*workloads, draws.stream("swarm", "beside changes").pick(fitting))
+
+
+def _aim(draws: Draws, system: str, nodes: Sequence[str]) -> dict[str, str]:
+    """Draw, one time in four, a step at which a server is killed, frozen or cut off: the one that comes there, or another."""
     stream = draws.stream("swarm", "aim")
     if stream.below(_STEPS_AIMED_AT):
         return {}
     steps = steps_of(system)
-    verb = stream.pick(("kill", "kill", "pause"))
-    return {f"{verb}.at": f"{stream.pick(steps)}@{1 + stream.below(6)}"} if steps else {}
+    verb = stream.pick(("kill", "kill", "pause", "cut"))
+    if not steps:
+        return {}
+    where = f"{stream.pick(steps)}@{1 + stream.below(6)}"
+    other = draws.stream("swarm", "aim at")
+    return {f"{verb}.at": f"{where}:{other.pick(nodes)}" if other.chance(0.4) else where}
 
 
 @cache

@@ -185,8 +185,11 @@ def test_a_node_that_is_killed_while_it_leaves_is_a_member_until_it_is_asked_aga
 
 def test_the_same_seed_changes_the_ring_in_the_same_way(tmp_path):
     journals = []
+    options = {"aim": "pause@under-way:n2", "aim-s": "2"}
     for name in ("one", "two"):
-        run = changed(tmp_path / name, SIX, "bootstrap", seed=5, time_limit_s=20)
+        run = changed(tmp_path / name, FIVE, "bootstrap", seed=5, time_limit_s=20, bugs={"bugs": "none", **options})
+        assert run.notes("operation-step") == [{"operation": 0, "step": "under-way"}]
+        assert [note["nodes"] for note in run.notes("fault-begins")] == [["n2"]]
         files = sorted((run.folder / "journals").iterdir())
         journals.append([(path.name, path.read_bytes()) for path in files])
     assert journals[0] == journals[1]

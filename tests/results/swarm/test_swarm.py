@@ -17,7 +17,7 @@ from schemaquake.harness.installed_options import refuse_undeclared
 from schemaquake.harness.model.plan import Plan
 from schemaquake.results.engines.engine import Local
 from schemaquake.results.swarm import smallest
-from schemaquake.results.swarm.drawing import NEMESES, plan_of_seed, workloads_of
+from schemaquake.results.swarm.drawing import CHANGES, NEMESES, plan_of_seed, workloads_of
 from schemaquake.results.swarm.one_seed import row_of
 from schemaquake.results.swarm.reducing import reduced
 from schemaquake.results.swarm.smallest import find_smallest
@@ -43,14 +43,23 @@ def test_each_seed_has_a_plan_of_its_own_and_all_features_come_up():
     plans = [plan_of_seed(seed, (FIVE, SIX)) for seed in range(400)]
     assert plans == [plan_of_seed(seed, (FIVE, SIX)) for seed in range(400)]
     assert {name for plan in plans for name in plan.workloads} == {*workloads_of(FIVE), *workloads_of(SIX)}
-    assert {name for plan in plans for name in plan.nemeses} == set(NEMESES)
+    assert {name for plan in plans for name in plan.nemeses} == {*NEMESES, *CHANGES}
     assert {plan.nodes for plan in plans} == {3, 4, 5, 7}
     assert {plan.system for plan in plans} == {FIVE, SIX}
-    assert any("kill.at" in plan.options for plan in plans)
+    assert all(any(f"{verb}.at" in plan.options for plan in plans) for verb in ("kill", "pause", "cut"))
+    assert all(
+        plan.nodes > 3 and {*plan.workloads} & {"register", "set", "quorum"}
+        for plan in plans
+        if {*plan.nemeses} & {*CHANGES}
+    )
     assert any(not plan.nemeses for plan in plans)
     for plan in plans:
         plan.check_options()
         refuse_undeclared(plan.options, workloads=plan.workloads, nemeses=plan.nemeses, cluster=plan.cluster)
+
+
+def test_a_ring_that_does_not_change_is_not_asked_to():
+    assert not any({*plan_of_seed(seed, ("simulated:cassandra-1.1",)).nemeses} & {*CHANGES} for seed in range(100))
 
 
 def test_the_system_of_a_seed_changes_none_of_its_sizes():
