@@ -135,7 +135,9 @@ class Upgrades:
 
 def _operation(begin: _Note, end: _Note | None) -> UpgradeOperation:
     event, value = begin
-    effect = (end[1].get("effect") if end is not None else None) or {}
+    told = None if end is None else end[1].get("effect")
+    effect: Mapping[str, Any] = told if isinstance(told, Mapping) else {}
+    attempts, promises = effect.get("attempts"), effect.get("promises")
     parameters = value["parameters"]
     return UpgradeOperation(
         index=event["index"],
@@ -146,6 +148,6 @@ def _operation(begin: _Note, end: _Note | None) -> UpgradeOperation:
         completed=None if end is None else end[0]["time"],
         outcome=None if end is None else end[0]["type"],
         system=effect.get("system"),
-        attempts=effect.get("attempts") or (),
-        promises=effect.get("promises") or {},
+        attempts=[one for one in attempts if isinstance(one, Mapping)] if isinstance(attempts, list) else (),
+        promises=promises if isinstance(promises, Mapping) else {},
     )

@@ -50,10 +50,12 @@ class LocalProvider:
         _require_memory((plan.nodes + plan.spares) * max(system.memory_mb for system in systems))
         _require_disk(folder)
         documents = [_install(system, plan.distribution if system is systems[0] else None) for system in systems]
-        document = {**documents[0], "others": {str(s): d for s, d in zip(systems[1:], documents[1:], strict=True)}}
+        others = {str(system): found for system, found in zip(systems[1:], documents[1:], strict=True)}
+        document = {**documents[0], "others": others}
         (folder / "local.json").write_text(json.dumps(document, indent=1), encoding="utf-8")
-        facts = {"java": documents[0]["version"], "distribution": documents[0]["source"]}
-        return facts | {"digest of its jars": documents[0]["digest"][:16]}
+        facts = {"java": documents[0]["java_version"], "distribution": documents[0]["source"]}
+        facts["digest of its jars"] = documents[0]["digest"][:16]
+        return facts | {f"digest of the jars of {system}": found["digest"][:16] for system, found in others.items()}
 
     def demands(self, plan: Plan) -> Demands:
         """Sum up the memory of all nodes and look up the features of the system's DDL. Raises PlanError."""
@@ -122,7 +124,7 @@ def _install(system: System, distribution: Path | None) -> dict[str, Any]:
     ensure_archive(str(system), java.path, found.class_path)
     return {
         "java": str(java.path),
-        "version": f"{java.version}",
+        "java_version": f"{java.version}",
         "class_path": [str(jar) for jar in found.class_path],
         "source": found.source,
         "digest": found.digest,

@@ -112,6 +112,8 @@ class RollingUpgrade:
         """Say why nodes of this cluster cannot become another version."""
         if not isinstance(cluster, ChangesVersions):
             return "the version of this cluster's nodes cannot be changed"
+        if not cluster.others():
+            return f"all nodes are {cluster.began_as()} already"
         return next((reason for to in cluster.others() if (reason := cluster.cannot_become(to)) is not None), None)
 
     def operate(self, cluster: Cluster, operation: Fault) -> Completion:

@@ -239,3 +239,15 @@ def test_a_node_knows_as_little_behind_an_operation_that_took_it_down_as_after_a
 def test_an_upgraded_node_is_a_start_that_a_whole_run_may_have():
     records = judged(sorted(NODES, key=_time))
     assert list(course._find_starts(Evidence.of(records))) == []
+
+
+@pytest.mark.parametrize(
+    "effect", ["null", "[]", '"x"', '{"attempts": 7, "promises": []}', '{"attempts": [3, null], "promises": "x"}']
+)
+def test_an_outcome_that_says_nothing_of_use_is_read_as_one_that_says_nothing(effect):
+    value = '{"operation": 1, "nodes": ["n1"], "parameters": {"stage": "node", "to": "x:2"}, "becomes": {}'
+    lines = [
+        f"@100 -- n1 invoke rolling-upgrade {value}}}",
+        f'@200 -- n1 info rolling-upgrade {value}, "effect": {effect}}}',
+    ]
+    assert found(*lines, *change("n1", 250, 260)) == ([], ["undecided"])

@@ -30,12 +30,13 @@ class UpgradedCluster(ChangingCluster):
         super().__init__(NODES, answers=answers)
         self.now = dict.fromkeys(NODES, OLD)
         self.refuses = refuses
+        self.prepared = [NEW]
 
     def began_as(self):
         return OLD
 
     def others(self):
-        return [NEW]
+        return self.prepared
 
     def running(self):
         return dict(self.now)
@@ -84,6 +85,9 @@ def test_it_is_an_operation_on_a_cluster_whose_versions_change():
     assert nemesis.missing(UpgradedCluster()) is None
     assert nemesis.missing(UpgradedCluster(refuses="no way")) == "no way"
     assert nemesis.missing(ChangingCluster(NODES)) is not None
+    same = UpgradedCluster()
+    same.prepared = []
+    assert OLD in nemesis.missing(same)
 
 
 def test_every_node_becomes_the_newer_version_once_and_then_the_upgrade_is_ended():
