@@ -229,8 +229,10 @@ def _read_releases(evidence: Evidence) -> Iterator[tuple[str, str, str]]:
 
 def _answer(operation: UpgradeOperation) -> str:
     """Quote what the last attempt was answered with."""
-    last = operation.attempts[-1] if operation.attempts else {}
-    command = last.get("command") or "nothing was asked for"
+    if not operation.attempts:
+        return "nothing was asked for, because the cluster was not as it had to be"
+    last = operation.attempts[-1]
+    command = last.get("command")
     return " ".join(f"`{command}` was answered with {last.get('answer') or 'nothing'}".split())
 
 
