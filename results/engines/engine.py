@@ -98,28 +98,41 @@ class Spark:
 
     def carry(self, step: Step, groups: pa.Table, schema: pa.Schema) -> pa.Table:
         """Implement `Engine.carry`."""
+        if not len(groups):
+            return schema.empty_table()
+        units = sorted(pc.unique(groups["unit"]).to_pylist())
+        parts = [_written(groups.filter(pc.equal(groups["unit"], unit))) for unit in units]
+
+        def called(written: Iterator[bytes]) -> Iterator[bytes]:
+            for part in written:
+                yield _written(step(_read(part)).cast(schema))
+
+        # One task per group, no shuffle, and no query: of a DataFrame, Spark would plan, compile and convert to rows and back
+        # what is a few bytes, which took longer than the work, once for each step.
         with pandas_unused():
-            from pyspark.errors import PythonException  # noqa: PLC0415 - only where there is a session
-            from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415
-
-            if not len(groups):
-                return schema.empty_table()
-
-            units = sorted(pc.unique(groups["unit"]).to_pylist())
-            parts = [groups.filter(pc.equal(groups["unit"], unit)) for unit in units]
-
-            def called(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-                for batch in numbers:
-                    for number in batch.column(0).to_pylist():
-                        yield from step(parts[number]).cast(schema).to_batches()
-
-            # One task per group and no shuffle: the rows that name the input travel with the step.
-            numbers = self.session.range(0, len(parts), numPartitions=len(parts))
             try:
-                carried = numbers.mapInArrow(called, from_arrow_schema(schema)).toArrow()
-            except PythonException as error:
-                raise _as_raised(error) from error
-        return carried.cast(schema)
+                carried = self.session.sparkContext.parallelize(parts, len(parts)).mapPartitions(called).collect()
+            except Exception as error:
+                raised = _as_raised(error)
+                if raised is error:
+                    raise
+                raise raised from error
+        return pa.concat_tables([schema.empty_table(), *map(_read, carried)])
+
+
+def _written(table: pa.Table) -> bytes:
+    """Write a table as an Arrow stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    written: bytes = sink.getvalue().to_pybytes()
+    return written
+
+
+def _read(written: bytes) -> pa.Table:
+    """Read a table from an Arrow stream."""
+    with pa.ipc.open_stream(written) as stream:
+        return stream.read_all()
 
 
 def _as_raised(error: Exception) -> Exception:
@@ -143,7 +156,7 @@ def choose(name: str, *, events: int, master: str | None = None) -> Iterator[Eng
     if name == "local" or (name == "auto" and master is None and not _pays(events)):
         yield Local()
         return
-    with spark_session(master) as session:
+    with spark_session(master, light=True) as session:
         yield Spark(session, session.sparkContext.defaultParallelism)
 
 
