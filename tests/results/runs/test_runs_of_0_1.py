@@ -56,9 +56,10 @@ NEW = {
     "placements",
     "replica-sets",
     "sightings",
+    "upgrades",
     "visibility",
 }
-"""Checkers that 0.1 had not (issues 12 and 16)."""
+"""Checkers that 0.1 had not (issues 12, 16 and 17)."""
 SHARPER = {"data-directories", "writability", *NEW}
 """Checkers that find or doubt more than in 0.1, where one missing node excused every probe above ONE (issue 12)."""
 
