@@ -10,7 +10,8 @@ it has done is in the log, so that another one goes on:
 - o5 a barrier again, and a fence: replicas refuse requests of an earlier version
 - o6 normal, left or replaced; the group has the member no longer, or gives it the vote
 
-Where a node that is needed is dead before o4, the change is rolled back; afterwards it waits for it.
+Where a node that is needed is dead before o4, the change is rolled back, and the group has no longer the member that was to come; afterwards it
+waits for it.
 """
 
 from __future__ import annotations
@@ -266,7 +267,8 @@ class Coordinator:
             failures += 1
             if move.done == 2 and failures >= _GIVES_UP_AFTER:
                 order = Order("roll-back", (move.node, "topology request was rolled back: a node does not answer"))
-                yield from self._group.append(node, order)
+                if (yield from self._group.append(node, order)) and move.change in {"join", "replace"}:
+                    yield from self._group.dismiss(node, move.node)
             yield Sleep(node.kernel.cost_ns(200 * _MS, 400 * _MS))
 
     def _begin_reads(self, node: Node, move: Moving) -> Steps:

@@ -207,6 +207,17 @@ def test_a_commit_that_is_refused_is_tried_again_by_the_nemesis(tmp_path):
     assert dict(run.types) == {}
 
 
+def test_a_change_that_is_rolled_back_leaves_no_member_of_the_group(tmp_path):
+    options = {"bugs": "none", "replace.address": "new", "replace.limit-s": "40"}
+    # Nobody else has the rows of the one that died, so it can be replaced as little the second time.
+    run = changed(tmp_path, SCYLLA, "replace", bugs=options, replication_factor=1, time_limit_s=12, rate=5)
+    _, text = run.notes("replace")
+    answers = [attempt["answer"] for attempt in text["effect"]["attempts"]]
+    assert len(answers) > 1
+    assert all("rolled back" in answer for answer in answers)
+    assert dict(run.types) == {}
+
+
 def test_a_join_that_the_locks_refuse_is_refused(tmp_path):
     options = {
         "bugs": "none",
