@@ -191,6 +191,7 @@ def test_questions_are_answered_with_intervals_and_agree_with_the_runs(corpus, r
     assert attempts < frames.frame("operations").count() == sum(row["attempts"] for row in availability)
     assert {row["phase"] for row in ask(frames, "slowest")} >= {"main"}
     assert {row["state"] for row in ask(frames, "unread")} == {"damaged", "not judged", "incomplete"}
+    assert all(row["reason"] and row["runs"] >= 1 for row in ask(frames, "undecided"))
 
 
 @pytest.mark.long
