@@ -28,7 +28,7 @@ OF_DATA = sorted(set().union(*JUDGES.values()) | {"long-fork", "bank", "unique-i
 def verdicts(names: list[str], *, seed: int, trouble: float) -> dict[str, Verdict]:
     """Of every checker of data that found something to judge."""
     history = OneCopy(names, seed=seed, trouble=trouble).history()
-    verdict = judge(Records.of(history), checkers=OF_DATA, engine="local", limit_s=30)
+    verdict = judge(Records.of(history), checkers=OF_DATA, engine="local", limit_s=300)
     return {part.checker: part for part in verdict.parts if not part.judged_nothing}
 
 
@@ -55,7 +55,7 @@ def test_an_answer_that_nobody_can_have_given_is_found_by_them(name: str) -> Non
     read = next(row for row in reversed(rows) if row["type"] == "ok" and _reads(row))
     _spoil(read)
     spoilt = type(table).from_pylist(rows, schema=table.schema)
-    verdict = judge(Records.of(spoilt), checkers=sorted(JUDGES[name]), engine="local", limit_s=30)
+    verdict = judge(Records.of(spoilt), checkers=sorted(JUDGES[name]), engine="local", limit_s=300)
     assert verdict.valid is False
     assert all(anomaly.explanation for anomaly in verdict.anomalies)
 
