@@ -144,6 +144,7 @@ def test_what_is_not_listed_is_info():
 WORDS = [
     "Could not perform commit after 3 attempts. Time remaining: 0ms",
     "Timed out while waiting for the follower to enact",
+    "Can't commit transformations when running in gossip mode. Enable the ClusterMetadataService with `nodetool cms initialize`.",
     "Commits are paused",
     "Keyspace k doesn't exist",
     "ExecutionException",

@@ -74,7 +74,7 @@ def test_a_fault_of_the_network_may_include_a_node_that_left(operations, disturb
 
 def test_a_cluster_that_prepares_no_spares_refuses_them(tmp_path):
     with pytest.raises(PlanError, match="--spares"):
-        execute(Plan(**PLAN, cluster="docker", spares=1), tmp_path)
+        execute(Plan(**PLAN, cluster="ssh", spares=1), tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -37,7 +37,13 @@ def file(tmp_path):
 
 
 def check(path: Path, model: str | None, **options: Any) -> Any:
-    defaults: dict[str, Any] = {"checkers": None, "file_format": None, "engine": "local", "master": None, "limit_s": 120}
+    defaults: dict[str, Any] = {
+        "checkers": None,
+        "file_format": None,
+        "engine": "local",
+        "master": None,
+        "limit_s": 120,
+    }
     return check_path(path, model=model, **{**defaults, **options})
 
 
