@@ -131,8 +131,8 @@ class Host:
 
     @property
     def skew(self):
-        """What the played clock is ahead of true time."""
-        return round(float((self.folder / "ahead").read_text()) - TRUE_S, 1)
+        """What the played clock is ahead of true time, as exactly as a busy machine sets it."""
+        return pytest.approx(float((self.folder / "ahead").read_text()) - TRUE_S, abs=1.5)
 
     def lines(self, name):
         path = self.folder / name
@@ -140,8 +140,8 @@ class Host:
 
     @property
     def sets(self):
-        """To what the clock was set, from true time; once for every attempt that is better than the one before."""
-        return [offset for offset, _ in itertools.groupby(round(float(line)) for line in self.lines("sets"))]
+        """To what the clock was set, from true time, in tens of seconds: attempts differ by as much as a busy machine delays them."""
+        return [offset for offset, _ in itertools.groupby(round(float(line), -1) for line in self.lines("sets"))]
 
     def serve(self, *units):
         for unit in units:
