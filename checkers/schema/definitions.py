@@ -259,7 +259,8 @@ def _is_view(shown: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
 
 
 def _view_columns(view: Table, base: Table, *, shows_places: bool) -> _Strangers:
-    by_memory = base.id is None and base.described  # memory shows no ids
+    # Memory shows no ids.
+    by_memory = (base.id is None and base.described) or (view.base_table_id is None and view.described)
     if view.base_table_id != base.id and not by_memory:
         yield _Strange(
             "base", view.base_table_id, text=f"has the id {view.base_table_id}, and {base.name} has {base.id}"
@@ -269,7 +270,7 @@ def _view_columns(view: Table, base: Table, *, shows_places: bool) -> _Strangers
         has_place = shows_places and not is_key and column["position"] >= 0
         if not (is_key or column["kind"] == "regular") or has_place or column.get("order", "asc") != "asc":
             yield _Strange(f"column {name}", column)
-    if view.options.get("include_all_columns") is not True:
+    if view.options.get("include_all_columns", view.described) is not True:
         yield _Strange("include_all_columns", view.options.get("include_all_columns"), text="is not true")
     selected = {name: column for name, column in base.columns.items() if column.kind != "static"}
     for name in sorted(view.columns.keys() ^ selected.keys()):
