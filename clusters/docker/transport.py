@@ -181,10 +181,21 @@ def _converse(wire: socket.socket, early: bytes, stdin: bytes | None, ends: floa
                 if not pending:
                     selector.modify(wire, selectors.EVENT_READ)
             if events & selectors.EVENT_READ:
-                piece = wire.recv(_CHUNK)
+                piece = _hear(wire, was_told=stdin is not None)
                 if not piece:
                     return _parted(bytes(received))
                 received += piece
+
+
+def _hear(wire: socket.socket, *, was_told: bool) -> bytes:
+    """Receive a piece of output, empty at its end. Raises ConnectionResetError."""
+    try:
+        return wire.recv(_CHUNK)
+    except ConnectionResetError:
+        if not was_told:
+            raise
+        # The engine has closed while input lay unread, because the command had ended: that is told once, before the end.
+        return wire.recv(_CHUNK)
 
 
 def _tell(wire: socket.socket, pending: memoryview) -> memoryview:

@@ -16,7 +16,7 @@ import requests
 
 from schemaquake.clusters.docker.carried_tools import carry_clock_library, carry_packet_filter
 from schemaquake.clusters.docker.engine import DockerEngine, Limits
-from schemaquake.clusters.docker.transport import DockerTransport
+from schemaquake.clusters.docker.transport import DockerTransport, _hear
 from schemaquake.harness.errors import ClusterError, EnvironmentLacks, NodeUnreachable
 from schemaquake.harness.model.protocols import Executed
 
@@ -260,6 +260,25 @@ def _container(host, image, run):
     finally:
         engine.remove(run)
         engine.close()
+
+
+def test_input_that_a_command_did_not_hear_is_no_failure_of_the_engine():
+    ours, engines = socket.socketpair()
+    with ours:
+        engines.sendall(struct.pack(">BxxxI", 1, 4) + b"said")
+        ours.sendall(b"x" * 1000)
+        engines.close()  # with all of that unread
+        assert _hear(ours, was_told=True) == struct.pack(">BxxxI", 1, 4) + b"said"
+        assert _hear(ours, was_told=True) == b""
+
+
+def test_a_connection_that_is_reset_although_nothing_was_told_is_a_failure():
+    ours, engines = socket.socketpair()
+    with ours:
+        ours.sendall(b"x")
+        engines.close()
+        with pytest.raises(ConnectionResetError):
+            _hear(ours, was_told=False)
 
 
 @pytest.mark.cluster
