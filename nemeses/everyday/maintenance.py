@@ -162,7 +162,7 @@ def _until_on(cluster: Cluster, verb: TopologyVerb, node: Node, limit_s: float) 
 
 
 def _restart(node: Node, limit_s: float) -> Attempt:
-    """End and start the server of a drained node, which serves nobody until then."""
+    """Stop and start the server of a drained node, which serves nobody until then."""
     node.stop(deadline_s=_STOP_LIMIT_S)
     node.start()
     boot = node.await_serving(deadline_s=limit_s)

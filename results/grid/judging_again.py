@@ -10,10 +10,9 @@ import logging
 import time
 from typing import Final
 
-from schemaquake.harness.errors import HistoryError
 from schemaquake.results.grid.facts import BatchFacts, facts_of
 from schemaquake.results.grid.folder import DoneBatch, GridFolder
-from schemaquake.results.runs.execution import conclude
+from schemaquake.results.runs.execution import conclude_again
 
 __all__ = ["JUDGE_LIMIT_S", "judge_again"]
 
@@ -43,9 +42,5 @@ def judge_again(folder: GridFolder) -> int:
 def _facts(folder: GridFolder, before: BatchFacts) -> BatchFacts:
     if before.run is None or not before.races:
         return before
-    run = folder.path / before.run
-    if not (run / "journals").is_dir():
-        raise HistoryError(f"{run} is missing, so the run cannot be judged again")
-    # Starting Spark takes longer than judging one batch.
-    finished = conclude(run, engine="local", limit_s=JUDGE_LIMIT_S)
+    finished = conclude_again(folder.path / before.run, limit_s=JUDGE_LIMIT_S)
     return facts_of(finished, folder=before.run, seconds=before.seconds)

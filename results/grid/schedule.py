@@ -66,12 +66,12 @@ class GridSchedule:
 
     @property
     def wanted(self) -> int:
-        """Number of races that the plan asks for, as far as can be told: of a rate that is not known well enough one more."""
+        """The number of races that the plan asks for, as far as can be told: of a rate that is not known well enough one more."""
         return sum(self._wanted(place, name) for place, name in self._every())
 
     @property
     def known(self) -> int:
-        """Number of races that it asks for and that were run."""
+        """The number of races that it asks for and that were run."""
         return sum(min(self._wanted(place, name), self._tried[place, name]) for place, name in self._every())
 
     def _every(self) -> Iterator[tuple[Place, str]]:

@@ -9,10 +9,9 @@ from __future__ import annotations
 import logging
 import time
 
-from schemaquake.harness.errors import HistoryError
 from schemaquake.results.matrix.facts import JUDGE_LIMIT_S, RunFacts, facts_of
 from schemaquake.results.matrix.matrix_folder import Done, MatrixFolder
-from schemaquake.results.runs.execution import conclude
+from schemaquake.results.runs.execution import conclude_again
 
 __all__ = ["judge_again"]
 
@@ -40,9 +39,5 @@ def judge_again(folder: MatrixFolder) -> int:
 def _facts(folder: MatrixFolder, before: RunFacts) -> RunFacts:
     if before.run is None or not before.races:
         return before
-    run = folder.path / before.run
-    if not (run / "journals").is_dir():
-        raise HistoryError(f"{run} is missing, so the run cannot be judged again")
-    # Starting Spark takes longer than judging one small run.
-    finished = conclude(run, engine="local", limit_s=JUDGE_LIMIT_S)
+    finished = conclude_again(folder.path / before.run, limit_s=JUDGE_LIMIT_S)
     return facts_of(finished, folder=before.run, seconds=before.seconds)

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from schemaquake.harness.errors import DamagedFile, ExitCode, SchemaquakeError
+from schemaquake.harness.errors import DamagedFile, ExitCode, HistoryError, SchemaquakeError
 from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.verdict import Doubt, Verdict, combine
 from schemaquake.harness.run.runner import Outcome, execute, read_outcome
@@ -32,7 +32,7 @@ from schemaquake.results.store.store import Store
 from schemaquake.results.summary.summarise import write_summary
 from schemaquake.results.tables.pipeline import analyse
 
-__all__ = ["FinishedRun", "carry_out", "conclude", "print_summary", "qualified", "write_reports"]
+__all__ = ["FinishedRun", "carry_out", "conclude", "conclude_again", "print_summary", "qualified", "write_reports"]
 
 log = logging.getLogger(__name__)
 
@@ -143,6 +143,14 @@ def conclude(
         exit_code=ExitCode.of(verdict.valid) if outcome.completed else outcome.exit_code,
         interrupted=outcome.interrupted,
     )
+
+
+def conclude_again(run: Path, *, limit_s: float) -> FinishedRun:
+    """Judge a recorded run by the current checkers. Raises HistoryError if its folder is missing or damaged."""
+    if not (run / "journals").is_dir():
+        raise HistoryError(f"{run} is missing, so the run cannot be judged again")
+    # Starting Spark takes longer than judging one small run.
+    return conclude(run, engine="local", limit_s=limit_s)
 
 
 def _outcome_of(folder: Path) -> Outcome:

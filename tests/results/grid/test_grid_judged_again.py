@@ -18,6 +18,7 @@ from schemaquake.results.grid.facts import BatchFacts, refused
 from schemaquake.results.grid.folder import DoneBatch, GridFolder
 from schemaquake.results.grid.judging_again import judge_again
 from schemaquake.results.grid.plan import Batch
+from schemaquake.results.runs import execution
 
 CELL = "create-table/create-type/keyspace"
 
@@ -51,7 +52,7 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         anomalies = [] if run.name == "a" else ["unasked-option"]
         return replace(done(0, folder, *anomalies).facts, seconds=seconds)
 
-    monkeypatch.setattr(module, "conclude", conclude)
+    monkeypatch.setattr(execution, "conclude", conclude)
     monkeypatch.setattr(module, "facts_of", facts_of)
     return asked
 

@@ -17,6 +17,7 @@ from schemaquake.results.matrix.facts import RaceFacts, RunFacts, refused
 from schemaquake.results.matrix.judging_again import judge_again
 from schemaquake.results.matrix.matrix_folder import Done, MatrixFolder
 from schemaquake.results.matrix.matrix_plan import Condition, MatrixPlan, Unit
+from schemaquake.results.runs import execution
 
 SYSTEM = "cassandra:5.0.9"
 
@@ -56,7 +57,7 @@ def verdicts(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     def facts_of(finished: Any, *, folder: str, seconds: float) -> RunFacts:
         return replace(facts(folder, *([] if finished.run.name == "a" else ["lost-rows"])), seconds=seconds)
 
-    monkeypatch.setattr(module, "conclude", conclude)
+    monkeypatch.setattr(execution, "conclude", conclude)
     monkeypatch.setattr(module, "facts_of", facts_of)
     return asked
 
