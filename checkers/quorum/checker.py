@@ -22,18 +22,22 @@ CASSANDRA-14740 (monotonic quorum reads), CASSANDRA-14801 (quorums that do not i
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.findings.tally import Tally
 from schemaquake.checkers.quorum.evidence import report_violations
-from schemaquake.checkers.quorum.operations import find_replication_factors, read_quorum_operations
+from schemaquake.checkers.quorum.operations import list_replication_factors, read_quorum_operations
 from schemaquake.checkers.quorum.violations import find_violations
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Doubt, Stat, Verdict
 
 __all__ = ["Quorum"]
+
+
+_FACTORS_MOST: Final = 2
+"""The replication factors, one after another, under which quorums are judged; see `list_replication_factors`."""
 
 
 class Quorum:
@@ -52,21 +56,21 @@ class Quorum:
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:  # noqa: ARG002 - sorts of a few arrays
         """Judge every key. Raises HistoryError for operations that have no meaning (see `read_quorum_operations`)."""
-        factors = find_replication_factors(records.history)
-        operations = read_quorum_operations(records.history, replication_factor=max(factors, default=1))
+        listed = list_replication_factors(records.history)
+        factors = frozenset(listed)
+        operations = read_quorum_operations(records.history, factors=factors or {1})
         if not len(operations.acknowledged_puts) or not len(operations.gets) + len(operations.probes):
             missing = (
                 "put was acknowledged" if len(operations.gets) + len(operations.probes) else "get or probe was answered"
             )
             return Verdict.unknown(self.name, Doubt("nothing-to-judge", f"no {missing}"))
-        if len(factors) != 1:
+        if not factors or len(listed) > _FACTORS_MOST:
             known = (
                 f"the history has {', '.join(map(str, sorted(factors)))}" if factors else "no CREATE KEYSPACE is known"
             )
             text = f"the replication factor of the keyspace is not known: {known}"
             return Verdict.unknown(self.name, Doubt("undecided", text))
-        (copies,) = factors
-        found = find_violations(operations, Evidence.of(records).notes, copies=copies)
+        found = find_violations(operations, Evidence.of(records).notes, factors=factors)
         tally = Tally(self.name)
         tally.add(*report_violations(operations, found))
         tally.doubt(*found.doubts)
@@ -76,7 +80,7 @@ class Quorum:
             "gets": len(operations.gets),
             "probes": len(operations.probes),
             "keys": len(operations.keys),
-            "replicas_max": Stat(copies, merge="max"),
+            "replicas_max": Stat(max(factors), merge="max"),
             **found.counts,
         }
         return tally.verdict(**stats)

@@ -129,7 +129,7 @@ class _Reporter:
             },
             explanation=Argument(
                 label([self._render_operation(owed.put)]),
-                f"T1 was acknowledged at {self._find_level(owed.put)}, so {promised} of {self._found.copies} replicas have it, or "
+                f"T1 was acknowledged at {self._find_level(owed.put)}, so {promised} of {max(self._found.factors)} replicas have it, or "
                 "a later one.",
                 f"{phase_text(owed.phase)} a read at ONE through each replica shows {shows}: {few} can have it.",
             ),
@@ -181,7 +181,14 @@ class _Reporter:
         )
 
     def _explain_overlap(self, order: str, first: int, other: int) -> str:
-        operations, copies = self._operations, self._found.copies
+        operations, factors = self._operations, self._found.factors
+        if len(factors) > 1:
+            levels = f"{operations.levels[first]} and {operations.levels[other]}"
+            return (
+                f"{order}; whichever of the replication factors {listing(map(str, factors))} either went by, answers at {levels} have a replica "
+                "in common, so T2 read from a replica that has the value of T1, or a later one."
+            )
+        (copies,) = factors
         first_copies, second_copies = int(operations.copies[first]), int(operations.copies[other])
         return (
             f"{order}; any {first_copies} and any {second_copies} of {copies} replicas share one ({first_copies} + {second_copies} > {copies}), so T2 read "

@@ -7,8 +7,9 @@ version `NOTHING`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -22,7 +23,17 @@ from schemaquake.harness.history.pairing import pair
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import plain
 
-__all__ = ["NEVER", "NOTHING", "Operations", "count_replicas", "find_replication_factors", "read_quorum_operations"]
+__all__ = [
+    "NEVER",
+    "NOTHING",
+    "Operations",
+    "count_copies",
+    "count_replicas",
+    "find_replication_factors",
+    "list_replication_factors",
+    "read_quorum_operations",
+    "share_a_replica",
+]
 
 Longs: TypeAlias = npt.NDArray[np.int64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -40,7 +51,8 @@ class Operations:
     """The quorum operations of a history, answered or not, one element per operation, in order of invocation.
 
     `key` and `node` are positions in `keys` and `nodes`. `completed` of a put is `NEVER` unless it was acknowledged.
-    `levels` are the levels of consistency, `copies` their numbers of replicas. `version` of a read that found nothing is
+    `levels` are the levels of consistency, `level` their positions among the distinct ones, `copies` their numbers of replicas;
+    `shares[w, r]` says whether answers at levels w and r have a replica in common. `version` of a read that found nothing is
     `NOTHING`; `writetime` is µs, −1 if unknown. `value` and `put` have one element per version: its value, and the
     position of its put, −1 without one.
     """
@@ -56,6 +68,8 @@ class Operations:
     key: Longs
     node: Longs
     levels: Sequence[str]
+    level: Longs
+    shares: Mask
     copies: Longs
     invoked: Longs
     completed: Longs
@@ -85,8 +99,10 @@ class Operations:
         return np.flatnonzero((self.f == 2) & self.acknowledged)
 
 
-def read_quorum_operations(history: pa.Table, *, replication_factor: int) -> Operations:
+def read_quorum_operations(history: pa.Table, *, factors: Collection[int]) -> Operations:
     """Read the puts, gets and probes of a history (`schemaquake.harness.model.records.HISTORY`).
+
+    `factors` are the replication factors that requests may have gone by; `copies` are those of the greatest.
 
     Raises HistoryError for a value that is no integer, for a value that was put twice into one key, and for a level of
     consistency that reads and writes do not both have.
@@ -102,7 +118,9 @@ def read_quorum_operations(history: pa.Table, *, replication_factor: int) -> Ope
     completed = pc.fill_null(rows["completed"], NEVER).to_numpy().copy()
     completed[(f == 0) & ~acknowledged] = NEVER
     levels = [str(document.get("consistency")) for document in requests]
-    copies_by_level = {level: count_replicas(level, replication_factor) for level in set(levels)}
+    copies_by_level = {level: count_replicas(level, max(factors)) for level in set(levels)}
+    names = sorted(copies_by_level)
+    shares = [[share_a_replica(one, other, factors) for other in names] for one in names]
     # A put has its value in its invocation, a read in its completion; an unanswered read has none.
     raw_values = [
         (document if kind == 0 else answer).get("value")
@@ -124,6 +142,8 @@ def read_quorum_operations(history: pa.Table, *, replication_factor: int) -> Ope
         key=key,
         node=node,
         levels=levels,
+        level=np.array([names.index(level) for level in levels], np.int64),
+        shares=np.array(shares, np.bool_).reshape(len(names), len(names)),
         copies=np.array([copies_by_level[level] for level in levels], np.int64),
         invoked=rows["invoked"].to_numpy(),
         completed=completed,
@@ -136,6 +156,15 @@ def read_quorum_operations(history: pa.Table, *, replication_factor: int) -> Ope
 
 def find_replication_factors(history: pa.Table) -> frozenset[int]:
     """Find every replication factor that a possible CREATE or ALTER KEYSPACE may have set."""
+    return frozenset(list_replication_factors(history))
+
+
+def list_replication_factors(history: pa.Table) -> Sequence[int]:
+    """List the replication factors that possible CREATEs and ALTERs may have set, as they were asked for; none twice in a row.
+
+    Of more than two a node may have been a replica, ceased to be one, dropped its rows and become one again: then answers at
+    two levels owe each other nothing (`share_a_replica`).
+    """
     keyspace_changes = history.filter(
         pc.and_(
             pc.is_in(plain(history.select(["f"]))["f"], value_set=pa.array(["create-keyspace", "alter-keyspace"])),
@@ -144,9 +173,8 @@ def find_replication_factors(history: pa.Table) -> frozenset[int]:
     )
     changes = plain(pair(keyspace_changes))
     possible = changes.filter(pc.not_equal(changes["type"], "fail"))
-    return frozenset(
-        _sum_copies(document.get("replication") or {}) for document in _parse_objects(possible["argument"])
-    )
+    factors = [_sum_copies(document.get("replication") or {}) for document in _parse_objects(possible["argument"])]
+    return [factor for factor, _ in groupby(factors)]
 
 
 def count_replicas(level: str, replication_factor: int) -> int:
@@ -157,6 +185,28 @@ def count_replicas(level: str, replication_factor: int) -> int:
     if level not in known:
         raise HistoryError(f"a put, get or probe at the level {level!r}: known are {', '.join(sorted(known))}")
     return known[level]
+
+
+def share_a_replica(write: str, read: str, factors: Collection[int], *, lost: int = 0) -> bool:
+    """Return whether answers at these two levels have a replica in common, whichever of these factors each went by.
+
+    `lost` replicas lost their disk in between. Raises HistoryError for an unknown level.
+    """
+    return all(
+        (copies := count_copies(write, written, read_by) - lost) > 0
+        and copies + count_replicas(read, read_by) > read_by
+        for written in factors
+        for read_by in factors
+    )
+
+
+def count_copies(level: str, written: int, placed: int) -> int:
+    """Count the replicas of factor `placed` that hold, at least, what was acknowledged at this level by factor `written`.
+
+    The replicas of a lower factor are among those of a higher one, as SimpleStrategy places them. Raises HistoryError for an unknown
+    level.
+    """
+    return count_replicas(level, written) - max(0, written - placed)
 
 
 def _sum_copies(replication: Mapping[str, JSON]) -> int:

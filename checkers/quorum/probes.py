@@ -7,7 +7,7 @@ level from the moment it is acknowledged, whatever hints and repairs still do, s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,13 +46,15 @@ class Probed:
     judged: int
 
 
-def find_under_replicated(operations: Operations, order: Versions, notes: Notes, *, copies: int) -> Probed:
+def find_under_replicated(operations: Operations, order: Versions, notes: Notes, *, factors: Collection[int]) -> Probed:
     """Find the puts on too few replicas. With more nodes than copies a coordinator may be no replica: no key is judged.
 
-    Nor is one where nodes joined or left: the replicas of a key are then not the same all the time.
+    Nor is one where nodes joined or left or the replication factor changed: the replicas of a key are then not the same all the
+    time.
     """
+    copies = max(factors)
     nodes = sorted({start.node for start in notes.starts if start.phase == "boot"} or set(operations.nodes))
-    if len(nodes) != copies or notes.membership.changes or not len(operations.probes):
+    if len(factors) > 1 or len(nodes) != copies or notes.membership.changes or not len(operations.probes):
         return Probed(found=(), doubts=(), judged=0)
     found: list[UnderReplicated] = []
     undecided: dict[str, list[str]] = {}

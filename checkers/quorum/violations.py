@@ -7,7 +7,7 @@ operations at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -33,7 +33,8 @@ Pairs: TypeAlias = Sequence[tuple[int, int]]
 class Violations:
     """The violations of one keyspace, as positions in `Operations`. `shadowed` are (hiding put, hidden put)."""
 
-    copies: int
+    factors: Sequence[int]
+    """The replication factors that the keyspace had, ascending."""
     versions: Versions
     missed: Pairs
     non_monotonic: Pairs
@@ -46,17 +47,17 @@ class Violations:
     counts: Mapping[str, int]
 
 
-def find_violations(operations: Operations, notes: Notes, *, copies: int) -> Violations:
-    """Find every violation in a keyspace with this replication factor (`copies`)."""
+def find_violations(operations: Operations, notes: Notes, *, factors: Collection[int]) -> Violations:
+    """Find every violation in a keyspace that had these replication factors."""
     order = bound_versions(operations, notes)
-    missed, stale_by_right = _find_missed(operations, order, copies)
+    missed, stale_by_right = _find_missed(operations, order)
     late = {get for _, get in missed}
-    non_monotonic = [pair for pair in _find_non_monotonic(operations, order, copies) if pair[1] not in late]
+    non_monotonic = [pair for pair in _find_non_monotonic(operations, order) if pair[1] not in late]
     shadowed = _find_shadowed(operations, order)
-    undecided = _find_undecided(operations, copies, late, [hidden for _, hidden in shadowed])
-    probed = find_under_replicated(operations, order, notes, copies=copies)
+    undecided = _find_undecided(operations, late, [hidden for _, hidden in shadowed])
+    probed = find_under_replicated(operations, order, notes, factors=factors)
     return Violations(
-        copies=copies,
+        factors=tuple(sorted(factors)),
         versions=order,
         missed=missed,
         non_monotonic=non_monotonic,
@@ -79,25 +80,24 @@ def find_violations(operations: Operations, notes: Notes, *, copies: int) -> Vio
 # ── reads ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _find_missed(operations: Operations, order: Versions, copies: int) -> tuple[Pairs, int]:
+def _find_missed(operations: Operations, order: Versions) -> tuple[Pairs, int]:
     """Find (put, get) where the get had to show the put or a later one; count the stale gets at weaker levels."""
     puts = operations.acknowledged_puts
     missed: list[tuple[int, int]] = []
     stale: set[int] = set()
-    for read_copies, gets in _group_by_copies(operations, operations.gets):
-        owed = operations.copies[puts] > copies - read_copies
+    for level, gets in _group_by_level(operations, operations.gets):
+        owed = operations.shares[operations.level[puts], level]
         missed += _find_contradictions(operations, order, puts[owed], gets)
         stale |= {get for _, get in _find_contradictions(operations, order, puts[~owed], gets)}
     return sorted(missed, key=lambda pair: pair[1]), len(stale - {get for _, get in missed})
 
 
-def _find_non_monotonic(operations: Operations, order: Versions, copies: int) -> Pairs:
+def _find_non_monotonic(operations: Operations, order: Versions) -> Pairs:
     """Find (get, later get) where the later get had to show the version of the first, or a later one."""
     found: list[tuple[int, int]] = []
-    for read_copies, gets in _group_by_copies(operations, operations.gets):
-        found += _find_contradictions(
-            operations, order, operations.gets[operations.copies[operations.gets] > copies - read_copies], gets
-        )
+    for level, gets in _group_by_level(operations, operations.gets):
+        owing = operations.gets[operations.shares[operations.level[operations.gets], level]]
+        found += _find_contradictions(operations, order, owing, gets)
     return sorted(found, key=lambda pair: pair[1])
 
 
@@ -114,9 +114,9 @@ def _find_contradictions(operations: Operations, order: Versions, earlier: Longs
     return list(zip(earlier_match[wrong].tolist(), later_match[wrong].tolist(), strict=True))
 
 
-def _group_by_copies(operations: Operations, reads: Longs) -> Iterator[tuple[int, Longs]]:
-    for copies in np.unique(operations.copies[reads]).tolist():
-        yield copies, reads[operations.copies[reads] == copies]
+def _group_by_level(operations: Operations, reads: Longs) -> Iterator[tuple[int, Longs]]:
+    for level in np.unique(operations.level[reads]).tolist():
+        yield level, reads[operations.level[reads] == level]
 
 
 def _find_unwritten(operations: Operations) -> Sequence[int]:
@@ -159,16 +159,16 @@ def _find_sightings(operations: Operations, shadowed: Pairs) -> Mapping[int, int
     return found
 
 
-def _find_undecided(operations: Operations, copies: int, late: set[int], hidden: Sequence[int]) -> Pairs:
+def _find_undecided(operations: Operations, late: set[int], hidden: Sequence[int]) -> Pairs:
     """Find (put, get) where the get shows an earlier value, either by clock skew or by a missed write."""
     gets = np.array([get for get in operations.gets.tolist() if get not in late], np.int64)
     origin = np.where(operations.version[gets] != NOTHING, operations.put[operations.version[gets]], -1)
     gets, origin = gets[origin >= 0], origin[origin >= 0]
     open_puts = np.setdiff1d(operations.acknowledged_puts, np.array(hidden, np.int64))
     found: list[tuple[int, int]] = []
-    for read_copies in np.unique(operations.copies[gets]).tolist():
-        puts = open_puts[operations.copies[open_puts] > copies - read_copies]
-        is_level = operations.copies[gets] == read_copies
+    for level in np.unique(operations.level[gets]).tolist():
+        puts = open_puts[operations.shares[operations.level[open_puts], level]]
+        is_level = operations.level[gets] == level
         last = Latest(operations.key[puts], operations.completed[puts], operations.invoked[puts]).before(
             operations.key[gets[is_level]], operations.invoked[gets[is_level]]
         )

@@ -11,8 +11,8 @@ Finds: `missed-rows`, `undeleted-rows`, `stale-rows`, `unwritten-rows`, `under-r
 voting for replicated data" (SOSP 1979).
 
 One finding of a kind for each moment: an operation on the topology (the last one that had begun), or a final phase. Of
-unknown or refused writes nothing is owed, and both outcomes are legal. Where the replication factor changed, or the ring
-is not known, that part is a doubt.
+unknown or refused writes nothing is owed, and both outcomes are legal. Where the replication factor was
+changed once, a request may have gone by either; where it was changed more often, or the ring is not known, that part is a doubt.
 """
 
 from __future__ import annotations
@@ -30,7 +30,12 @@ from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import listing, phase_text
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.findings.tally import Tally
-from schemaquake.checkers.quorum.operations import count_replicas, find_replication_factors
+from schemaquake.checkers.quorum.operations import (
+    count_copies,
+    count_replicas,
+    list_replication_factors,
+    share_a_replica,
+)
 from schemaquake.checkers.topology.accounts import PHASES, read_accounts
 from schemaquake.checkers.topology.bulk_writes import BulkWrite, Check, Partition, read_checks, read_partitions
 from schemaquake.checkers.topology.operations import TopologyOperation, read_operations
@@ -50,6 +55,10 @@ _KINDS: Final[Mapping[FlawKind, str]] = {
     "stale": "stale-rows",
     "unwritten": "unwritten-rows",
 }
+
+
+_FACTORS_MOST: Final = 2
+"""The replication factors, one after another, under which rows are judged; see `list_replication_factors`."""
 
 
 class ReplicaSets:
@@ -73,8 +82,8 @@ class ReplicaSets:
         if not case.checks or not any(w.acknowledged for p in case.partitions.values() for w in p.writes):
             missing = "check was answered" if not case.checks else "write was acknowledged"
             return Verdict.unknown(self.name, Doubt("nothing-to-judge", f"no {missing}"))
-        if len(case.factors) != 1:
-            text = f"the replication factor of the keyspace is not one: {sorted(case.factors)}"
+        if not 1 <= len(case.factors) <= _FACTORS_MOST:
+            text = f"the replication factor of the keyspace is not known: {list(case.factors)}"
             return Verdict.unknown(self.name, Doubt("undecided", text))
         tally = Tally(self.name, keep=LIMITS.findings)
         moments: dict[tuple[str, str], _Moment] = {}
@@ -135,12 +144,8 @@ class _Case:
         return frozenset(check.level for check in self.checks)
 
     @cached_property
-    def factors(self) -> frozenset[int]:
-        return find_replication_factors(self.evidence.history)
-
-    @cached_property
-    def factor(self) -> int:
-        return next(iter(self.factors))
+    def factors(self) -> Sequence[int]:
+        return list_replication_factors(self.evidence.history)
 
     @cached_property
     def operations(self) -> Sequence[TopologyOperation]:
@@ -157,8 +162,8 @@ class _Case:
         """Return whether the check must show the write, or a later one."""
         if write.acknowledged is None or write.acknowledged >= check.invoked:
             return False
-        left = count_replicas(write.level, self.factor) - self.lost(write.invoked, check.completed)
-        return left + count_replicas(check.level, self.factor) > self.factor and left > 0
+        lost = self.lost(write.invoked, check.completed)
+        return share_a_replica(write.level, check.level, self.factors, lost=lost)
 
     def phase_of(self, check: Check) -> str | None:
         """Return the final phase of a check; None before them."""
@@ -226,10 +231,16 @@ def _argue(case: _Case, flaw: Flaw, check: Check, partition: int) -> tuple[str, 
             else f"{row} with write time {flaw.found} µs"
         )
         return "a read shows only what was written.", f"T1 shows {shown}, and no possible write made that."
-    share = (
-        f"T1 was acknowledged by {count_replicas(flaw.write.level, case.factor)} of {case.factor} replicas before T2 asked "
-        f"{count_replicas(check.level, case.factor)}, so they share one, and T2 must show T1 or a later write"
-    )
+    if len(case.factors) > 1:
+        levels = f"T1 was acknowledged at {flaw.write.level} before T2 asked at {check.level}"
+        share = f"{levels}, by whichever of the replication factors {listing(map(str, case.factors))}"
+    else:
+        (factor,) = case.factors
+        share = (
+            f"T1 was acknowledged by {count_replicas(flaw.write.level, factor)} of {factor} replicas before T2 asked "
+        )
+        share += f"{count_replicas(check.level, factor)}"
+    share += ", so they share one, and T2 must show T1 or a later write"
     lost = case.lost(flaw.write.invoked, check.completed)
     then = f"{share}." if not lost else f"{share}, though {lost} replicas lost their disk."
     shown = "no such row" if flaw.found == 0 else f"the row as the write of time {flaw.found} µs made it"
@@ -281,11 +292,14 @@ def _judge_copies(case: _Case, phase: str) -> Iterator[Anomaly | Doubt]:
         yield placement
         return
     began = min(probe.invoked for probe in probes)
+    placed = len(placement.groups[0])
 
     def copies(write: BulkWrite) -> int:
         if write.acknowledged is None or write.acknowledged >= began:
             return 0
-        return count_replicas(write.level, case.factor) - case.lost(write.invoked, began)
+        return min(count_copies(write.level, factor, placed) for factor in case.factors) - case.lost(
+            write.invoked, began
+        )
 
     held = _gather(probes)
     short: list[tuple[Partition, frozenset[str], Owed]] = []

@@ -28,6 +28,7 @@ from schemaquake.harness.model.membership import (
 )
 from schemaquake.harness.model.operation import JSON, Completion
 from schemaquake.harness.model.protocols import Cluster, Fault, MemberListing, TopologyNemesis
+from schemaquake.harness.model.topology import AsksAsClient, Requests
 
 __all__ = ["OperationNote", "Roster", "TopologyOperations", "members_of"]
 
@@ -125,6 +126,8 @@ class TopologyOperations:
     note: OperationNote
     changed: Callable[[], None] = _unnoticed
     """Called after each operation, when the roster was read again."""
+    requests: Requests | None = None
+    """The requests of clients that operations may make; None: nothing can record them."""
     _turn: threading.RLock = field(default_factory=threading.RLock)
 
     def turn(self, operation: Fault) -> AbstractContextManager[object]:
@@ -159,7 +162,7 @@ class TopologyOperations:
         interrupted: BaseException | None = None
         try:
             with watched(self.cluster, operation, number, note=self._note_step, strike=strike):
-                completion = nemesis.operate(self.cluster, operation)
+                completion = self._operate(nemesis, operation)
         except BaseException as error:  # noqa: BLE001 - its outcome is recorded, and what is no Exception is raised below
             completion = Completion(type="info", error=f"{type(error).__name__}: {error}")
             interrupted = None if isinstance(error, Exception) else error
@@ -174,6 +177,11 @@ class TopologyOperations:
         self.roster.refresh()
         self.changed()
         return completion
+
+    def _operate(self, nemesis: TopologyNemesis, operation: Fault) -> Completion:
+        if self.requests is not None and isinstance(nemesis, AsksAsClient):
+            return nemesis.operate_as_client(self.cluster, operation, self.requests)
+        return nemesis.operate(self.cluster, operation)
 
     def _note_step(self, f: str, value: JSON) -> None:
         self.note("info", f, value, node=None)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-__all__ = ["JSON", "NEMESIS", "Completion", "MicroOp", "Operation", "OperationType"]
+__all__ = ["HARNESS_PROCESSES", "JSON", "NEMESIS", "Completion", "MicroOp", "Operation", "OperationType"]
 
 JSON: TypeAlias = Any
 """A value that orjson writes and reads back unchanged."""
@@ -20,6 +20,8 @@ MicroOp: TypeAlias = tuple[str, int, int | None, list[int] | None]
 """(f, key, value, values): `("append", 3, 7, None)`, `("r", 3, None, [1, 7])`, `("w", 3, 7, None)`."""
 
 NEMESIS: Final = -1
+HARNESS_PROCESSES: Final = 1_000_000_000
+"""The first number of processes that are sessions of the harness itself. Each asks for one operation; no worker gets that far."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

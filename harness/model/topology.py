@@ -6,13 +6,16 @@ each of them is the cluster's affair.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from schemaquake.harness.model.membership import ChangeOutcome
-from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.operation import JSON, Completion
+from schemaquake.harness.model.protocols import Cluster, Fault
+from schemaquake.harness.model.steps import Invoke
 
-__all__ = ["Attempt", "ChangesTopology", "TopologyVerb"]
+__all__ = ["AsksAsClient", "Attempt", "ChangesTopology", "Requests", "TopologyVerb"]
 
 TopologyVerb: TypeAlias = Literal[
     "decommission",
@@ -114,4 +117,25 @@ class ChangesTopology(Protocol):
 
     def token_at(self, fraction: float) -> str:
         """Return the token that lies this far along the ring, from 0 to 1."""
+        ...
+
+
+class Requests(Protocol):
+    """The requests that an operation makes as a client does; both ends of each stand in the history."""
+
+    def ask(self, node: str, operation: Invoke) -> Completion:
+        """Ask this coordinator for one operation, and record its invocation and its outcome. Raises NodeUnreachable."""
+        ...
+
+    def replications(self, node: str) -> Mapping[str, Mapping[str, JSON]]:
+        """Return the replication of each of the run's keyspaces, as this node shows it now. Raises NodeUnreachable."""
+        ...
+
+
+@runtime_checkable
+class AsksAsClient(Protocol):
+    """A topology nemesis whose operations include requests of clients, such as a schema change."""
+
+    def operate_as_client(self, cluster: Cluster, operation: Fault, requests: Requests) -> Completion:
+        """Carry it out, as `TopologyNemesis.operate` does."""
         ...

@@ -21,6 +21,7 @@ from types import FrameType
 
 from schemaquake.harness.console import configure_logging, progress
 from schemaquake.harness.errors import EnvironmentLacks, ExitCode, NotApplicable, SchemaquakeError
+from schemaquake.harness.faults.client_requests import ClientRequests
 from schemaquake.harness.faults.executor import FaultSchedule
 from schemaquake.harness.faults.ledger import FILE_NAME, Ledger
 from schemaquake.harness.faults.membership import Roster, TopologyOperations
@@ -151,7 +152,17 @@ class Conductor:
                 requested=requested_faults(plan),
                 halted=self._halted,
                 topology=TopologyOperations(
-                    cluster, roster, ledger, note=notes.write_operation, changed=following.changed
+                    cluster,
+                    roster,
+                    ledger,
+                    note=notes.write_operation,
+                    changed=following.changed,
+                    requests=ClientRequests(
+                        cluster,
+                        self._journal.event,
+                        prefix=plan.keyspace_prefix,
+                        request_timeout_s=plan.request_timeout_s,
+                    ),
                 ),
             )
             stack.callback(faults.heal_everything)

@@ -7,18 +7,19 @@ changed or an abort was acknowledged, and `info` otherwise. Its value is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 from schemaquake.harness.errors import ClusterError, PlanError
+from schemaquake.harness.model.membership import SERVING
 from schemaquake.harness.model.operation import JSON, Completion
 from schemaquake.harness.model.protocols import Cluster, Fault, MemberListing
 from schemaquake.harness.model.topology import Attempt, ChangesTopology, TopologyVerb
 from schemaquake.harness.wait import pause_for, until
 
-__all__ = ["Recovery", "all_up", "changing", "lacks", "refused", "some_other", "try_out"]
+__all__ = ["Recovery", "all_up", "changing", "lacks", "refused", "serving_members", "some_other", "try_out"]
 
 _PAUSE_S: Final = 5.0
 """The time between a failure and what is done about it, in which a fault may end or gossip may spread."""
@@ -69,6 +70,16 @@ def some_other(cluster: Cluster, *names: str) -> str:
         if node.name not in names and is_member and node.state() == "running":
             return node.name
     raise ClusterError(f"no node but {', '.join(names)} runs that could be asked")
+
+
+def serving_members(cluster: Cluster) -> Sequence[str]:
+    """Return the members that run, in the order of the nodes."""
+    states = (
+        {name: member.state for name, member in cluster.members().items()} if isinstance(cluster, MemberListing) else {}
+    )
+    return [
+        node.name for node in cluster.nodes if states.get(node.name, "normal") in SERVING and node.state() == "running"
+    ]
 
 
 def all_up(cluster: Cluster, *but: str) -> bool:

@@ -73,7 +73,7 @@ class GossipedRing:
 
     steps: Final = tuple(step.name for step in (C1, C2, C3, C4, *STREAM))
     kinds: Final = Streams.kinds
-    verbs: Final[frozenset[TopologyVerb]] = frozenset({"decommission", "remove", "move"})
+    verbs: Final[frozenset[TopologyVerb]] = frozenset({"decommission", "remove", "move", "repair"})
 
     def __init__(self, flaws: frozenset[str]) -> None:
         self._streams = Streams(flaws, STREAM)
@@ -201,6 +201,11 @@ class GossipedRing:
 
     def reshape(self, node: Node, verb: TopologyVerb, *, about: str | None, argument: str | None) -> Steps:
         """Carry out a change that an operator asked this node for. Raises ServerSaid."""
+        if verb == "repair":
+            topology = server_of(node).ring
+            assert isinstance(topology, Topology)
+            yield from self._streams.repair(node, topology)
+            return
         subject = about or node.name
         own = _known(node)[subject]
         server = server_of(node)

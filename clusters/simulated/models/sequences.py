@@ -88,7 +88,7 @@ class Sequences:
     steps: Final = tuple(step.name for step in (Q1, Q2, Q3, Q4, Q5, Q6, Q7, *STREAM))
     kinds: Final = frozenset({"progress-barrier"}) | Streams.kinds
     verbs: Final[frozenset[TopologyVerb]] = frozenset(
-        {"decommission", "remove", "move", "abort-join", "abort-leave", "abort-move", "abort-remove"}
+        {"decommission", "remove", "move", "repair", "abort-join", "abort-leave", "abort-move", "abort-remove"}
     )
 
     def __init__(self, log: Log, flaws: frozenset[str]) -> None:
@@ -123,6 +123,8 @@ class Sequences:
                 token = int(argument or 0) + (SPACE >> 1)
                 yield from self._begin(node, ("move", node.name, (token,), None, False))
                 yield from self.go_on(node, node.name)
+            case "repair":
+                yield from self._streams.repair(node, topology)
             case _:
                 subject = about or node.name
                 if topology.move_of(subject) is None:

@@ -18,6 +18,7 @@ from schemaquake.clusters.simulated.messages import Failure, Message
 from schemaquake.clusters.simulated.models.serving import server_of
 from schemaquake.clusters.simulated.processes import Sleep, Step, Sync
 from schemaquake.clusters.simulated.ring import token_of
+from schemaquake.clusters.simulated.said import ServerSaid
 from schemaquake.clusters.simulated.topology import FACTORS, Moving, Topology, Transfer
 
 __all__ = ["Streams"]
@@ -77,6 +78,21 @@ class Streams:
             if not done:
                 return False
         return True
+
+    def repair(self, node: Node, topology: Topology) -> Steps:
+        """Make all replicas of the node's ranges hold what any of them holds. Raises ServerSaid if one does not answer."""
+        server = server_of(node)
+        for factor in sorted({keyspace.replication_factor for keyspace in server.memory.values()}):
+            for pulled in topology.own_transfers(node.name, factor):
+                done = not pulled.sources or (yield from self.take_over(node, [_from_all(pulled)], None))
+                for other in pulled.sources:
+                    given = Transfer(factor, pulled.span, other, (node.name,), is_strict=True, readers=(node.name,))
+                    answers: Answers = yield server.ask(
+                        [other], "take-over", ([given], None), need=1, limit_ns=_ALL_LIMIT_NS
+                    )
+                    done = done and answers.enough
+                if not done:
+                    raise ServerSaid("ServerError", "Repair session failed: a replica did not answer")
 
     def take_over(self, node: Node, transfers: Sequence[Transfer], session: Any) -> Steps:
         """Take over rows of these ranges on the node itself; returns whether all were streamed."""
@@ -154,6 +170,11 @@ class Streams:
         transfers, session = message.body
         done = yield from self.take_over(node, transfers, session)
         server_of(node).answer(message, True if done else Failure("not streamed"))
+
+
+def _from_all(transfer: Transfer) -> Transfer:
+    """Return a transfer that needs an answer of every source: no replica's rows may be left out of a repair."""
+    return transfer._replace(is_strict=True)
 
 
 def _keyspaces(server: Server, factor: int) -> tuple[str, ...]:

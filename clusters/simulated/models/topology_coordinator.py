@@ -167,7 +167,7 @@ class Coordinator:
 
     steps: Final = tuple(step.name for step in (O1, O2, O3, O4, O5, O6, *STREAM))
     kinds: Final = frozenset({"topology-barrier"}) | Streams.kinds
-    verbs: Final[frozenset[TopologyVerb]] = frozenset({"decommission", "remove", "move"})
+    verbs: Final[frozenset[TopologyVerb]] = frozenset({"decommission", "remove", "move", "repair"})
 
     def __init__(self, group: Group, flaws: frozenset[str]) -> None:
         self._group = group
@@ -179,6 +179,8 @@ class Coordinator:
 
     def _is_open(self, node: Node, session: Any) -> bool:
         """Return whether a stream's session is still that of the state that this node has."""
+        if session is None:  # a repair, which no change of the ring ends
+            return True
         subject, done = session
         move = self._group.board(node).topology.move_of(subject)
         return move is not None and move.done == done
@@ -196,6 +198,8 @@ class Coordinator:
                 if self._group.hears(node, about):
                     raise ServerSaid("ServerError", f"removenode: Node {about} is alive and owns this ID")
                 yield from self.ask(node, Request(self._new_id(node), "leave", about, is_dead=True))
+            case "repair":
+                yield from self._streams.repair(node, self._group.board(node).topology)
             case _:
                 tokens = (int(argument or 0) + (SPACE >> 1),)
                 yield from self.ask(node, Request(self._new_id(node), "move", node.name, tokens=tokens))

@@ -559,3 +559,22 @@ def test_a_hundred_thousand_operations_take_seconds() -> None:
 def test_the_verdict_survives_json() -> None:
     verdict = judge(*put(0, "n1", 10, 12, 7), *get(1, "n2", 20, 22, None, None))
     assert Verdict.from_json(orjson.loads(orjson.dumps(verdict.to_json()))) == verdict
+
+
+def alter(factor: int, *, at: int = 200, process: int = 98) -> list[str]:
+    replication = {"class": "SimpleStrategy", "replication_factor": factor}
+    value = orjson.dumps({"replication": replication}).decode()
+    return [f"@{at} p{process} n1 invoke alter-keyspace k {value}", f"@{at + 1} p{process} n1 ok"]
+
+
+@pytest.mark.parametrize(("factor", "owed"), [(2, True), (3, True), (4, True), (1, False), (5, False)])
+def test_quorums_of_two_replication_factors_meet_if_they_differ_by_one(factor: int, owed: bool) -> None:
+    missing = [*put(1, "n1", 10, 20, 7), *alter(factor), *get(2, "n2", 300, 310, None, None)]
+    assert types(judge(*missing)) == ({"missed-quorum-write"} if owed else set())
+    shown = [*put(1, "n1", 10, 20, 7), *alter(factor), *get(2, "n2", 300, 310, 7, 5)]
+    assert types(judge(*shown)) == set()
+
+
+def test_after_two_changes_of_the_replication_factor_nothing_is_owed() -> None:
+    changes = [*alter(2), *alter(3, at=250, process=97)]
+    assert judge(*put(1, "n1", 10, 20, 7), *changes, *get(2, "n2", 300, 310, None, None)).valid == "unknown"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from bulk_rows import check, delete, found, operation, probes, verdict, write
+from bulk_rows import check, delete, found, operation, probes, text, verdict, write
 
 FIRST = write(1, ms=10)
 
@@ -170,3 +170,47 @@ def test_a_copy_may_be_on_the_disk_that_was_lost():
     removed = operation("replace", {"n3": "normal"}, loses_disk=True)
     assert found(FIRST, removed, probes({"n1": ALL, "n2": [], "n3": []})) == []
     assert found(FIRST, removed, probes({"n1": [], "n2": [], "n3": []})) == [("under-replicated-rows", 10)]
+
+
+def altered(factor, *, ms=100, outcome="ok", process=99):
+    value = {"replication": {"class": "SimpleStrategy", "replication_factor": factor}}
+    return [f"@{ms} p{process} n1 invoke alter-keyspace k {text(value)}", f"@{ms + 1} p{process} n1 {outcome}"]
+
+
+@pytest.mark.parametrize(
+    ("factor", "writes", "reads", "owed"),
+    [
+        (2, "QUORUM", "QUORUM", True),
+        (4, "QUORUM", "QUORUM", True),
+        # One of two may be left, or one of three be asked that holds nothing yet.
+        (1, "QUORUM", "QUORUM", False),
+        (5, "QUORUM", "QUORUM", False),
+        (2, "ONE", "ALL", False),
+        (4, "ONE", "ALL", False),
+        (2, "ALL", "ONE", False),
+        (4, "ALL", "ONE", False),
+        (2, "ALL", "QUORUM", True),
+    ],
+)
+def test_a_request_may_have_gone_by_either_of_two_replication_factors(factor, writes, reads, owed):
+    missed = [("missed-rows", 10)] if owed else []
+    assert found(write(1, ms=10, level=writes), altered(factor), check([], ms=300, level=reads)) == missed
+    # Nobody says when a coordinator hears of the change.
+    assert found(altered(factor, ms=5), write(1, ms=10, level=writes), check([], ms=300, level=reads)) == missed
+
+
+def test_an_alter_that_was_refused_or_asks_for_the_same_changes_no_quorum():
+    for change in (altered(1, outcome="fail"), altered(3)):
+        assert found(FIRST, change, check([], ms=300)) == [("missed-rows", 10)]
+    twice = altered(2) + altered(3, ms=150, process=98)
+    assert verdict(FIRST, twice, check([], ms=300)).valid == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("factor", "holders", "short"),
+    [(3, "n1", True), (4, "n1,n2", False), (4, "n1", True), (2, "n1", True), (1, "n1", False), (1, "", True)],
+)
+def test_copies_are_counted_by_the_factor_that_promises_less(factor, holders, short):
+    held = {name: ALL if name in holders.split(",") else [] for name in ("n1", "n2", "n3")}
+    result = verdict(FIRST, altered(factor), probes(held))
+    assert [one.type for one in result.anomalies] == (["under-replicated-rows"] if short else [])

@@ -159,6 +159,16 @@ def test_quorums_meet_while_the_ring_changes(tmp_path, system, nemesis):
     assert outcomes(run, nemesis)[-1] in {expected, "ok"}
 
 
+@pytest.mark.parametrize("system", [FIVE, SIX])
+def test_a_changed_replication_factor_is_in_the_history_and_quorums_meet(tmp_path, system):
+    run = simulate(tmp_path, "quorum", "rf-change", system=system, seed=3, nodes=4, rate=20, time_limit_s=20)
+    assert (run.verdict.valid, dict(run.types)) == (True, {})
+    assert outcomes(run, "rf-change") == ["invoke", "ok"]
+    assert outcomes(run, "alter-keyspace") == ["invoke", "ok"]
+    (change,) = [note["effect"] for note in run.notes("rf-change") if "effect" in note]
+    assert [one["command"].split()[0] for one in change["attempts"]] == ["ALTER"] + ["repair"] * 4
+
+
 CRASHES = [
     (system, step, nemesis)
     for system, design in ((FIVE, GossipedRing), (SIX, Sequences), (SCYLLA, Coordinator))
