@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Final
 
 __all__ = ["canonical", "user_types"]
@@ -32,6 +33,7 @@ def user_types(text: str, *, keyspace: str) -> frozenset[tuple[str, str]]:
     return frozenset(_marshalled(text) if "org.apache.cassandra" in text else _named(text, keyspace))
 
 
+@lru_cache(maxsize=1 << 12)
 def canonical(text: str) -> str:
     """Spell a type in one way: no spaces, lower case outside quotes, `varchar` as `text`, without `frozen<>`.
 

@@ -127,14 +127,22 @@ class Evidence:
             self._sightings[kind] = tuple(read_sightings(self.observations, kind, parse=self._definitions))
         return self._sightings[kind]
 
-    def operations(self, functions: Collection[str]) -> tuple[PairedOperation, ...]:
-        """Pair the operations whose `f` is among these, in order of invocation.
+    def operations(
+        self, functions: Collection[str], *, processes: pa.Array | None = None
+    ) -> tuple[PairedOperation, ...]:
+        """Pair the operations whose `f` is among these, in order of invocation; of these processes, or of all.
 
         Those of a long history are not kept: of reads and writes there may be millions. Raises HistoryError.
         """
         by_function = self._by_function
         if by_function is None:
-            return tuple(operations(select_functions(self.history, functions)))
+            events = select_functions(self.history, functions)
+            if processes is not None:
+                events = events.filter(pc.is_in(events["process"], value_set=processes))
+            return tuple(operations(events))
+        if processes is not None:
+            chosen = frozenset(processes.to_pylist())
+            return tuple(operation for operation in self.operations(functions) if operation.process in chosen)
         found = [by_function[function] for function in functions if function in by_function]
         if len(found) < 2:
             return found[0] if found else ()

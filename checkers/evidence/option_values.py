@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final
 
 from schemaquake.harness.model.operation import JSON
@@ -60,7 +61,12 @@ def _spelled(value: JSON) -> str:
         return ""
     if isinstance(value, list | tuple):
         return ",".join(map(_spelled, value))
-    text = str(value).strip().casefold()
+    return _spelled_text(str(value))
+
+
+@lru_cache(maxsize=1 << 12)
+def _spelled_text(value: str) -> str:
+    text = value.strip().casefold()
     if text in _SWITCHED_OFF:
         return ""
     number = re.fullmatch(r"([+-]?\d+(?:\.\d+)?(?:e[+-]?\d+)?)\s*(p|percentile|ms)?", text)

@@ -24,7 +24,7 @@ from schemaquake.checkers.ddl_order.reach import Reaches
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.node_schemas import PHASES
 from schemaquake.checkers.evidence.notes import Notes
-from schemaquake.checkers.evidence.operations import PairedOperation, operations
+from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import SchemaChanges, SchemaObject
 from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
@@ -92,7 +92,7 @@ class Visibility:
         if not asked or not evidence.changes.acknowledged:
             nothing = Doubt("nothing-to-judge", "no table was created with an acknowledgement and used")
             return Verdict.unknown(self.name, nothing)
-        refused = _refused_operations(records.history)
+        refused = _refused_operations(evidence)
         found: dict[_Subject, list[_Ignorance]] = {}
         for operation in refused:
             subject = _unknown_subject(operation)
@@ -121,12 +121,12 @@ class Visibility:
         return replace(verdict, undecided=tally.undecided_keyspaces())
 
 
-def _refused_operations(history: pa.Table) -> Sequence[PairedOperation]:
+def _refused_operations(evidence: Evidence) -> Sequence[PairedOperation]:
     """Pair the operations of the processes that were ever refused one: among millions of rows they are few."""
-    events = plain(history.select(["process", "f", "error"]))
+    events = plain(evidence.history.select(["process", "f", "error"]))
     of_tables = pc.is_in(events["f"], pa.array(_ASKING))
     refused = pc.unique(events.filter(pc.and_(of_tables, pc.is_valid(events["error"])))["process"])
-    return operations(history.filter(pc.and_(of_tables, pc.is_in(events["process"], refused))))
+    return evidence.operations(_ASKING, processes=refused)
 
 
 def _unknown_subject(operation: PairedOperation) -> _Subject | None:

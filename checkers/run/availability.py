@@ -122,8 +122,10 @@ class _Calls:
         Of the attempts without an answer those count that need all replicas, or those that do not.
         """
         is_called = self._codes == self.functions.index(function)
-        answers = np.sort(self._ended[is_called & self._answered])
         unanswered = np.flatnonzero(is_called & ~self._answered & (self._needs_all == needs_all))
+        if not len(unanswered):
+            return
+        answers = np.sort(self._ended[is_called & self._answered])
         unanswered = unanswered[np.argsort(self._begun[unanswered], kind="stable")]
         begins = until = -1
         for begun, ended in zip(self._begun[unanswered].tolist(), self._ended[unanswered].tolist(), strict=True):

@@ -18,7 +18,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemaquake.checkers.evidence.evidence import Evidence
-from schemaquake.checkers.evidence.node_schemas import read_final_schemas
 from schemaquake.checkers.evidence.notes import Notes
 from schemaquake.checkers.findings.explanation import phase_text
 from schemaquake.checkers.findings.tally import Tally
@@ -98,8 +97,8 @@ def _list_unread_nodes(records: Records) -> Iterable[Doubt]:
     The nodes of a run are the booted ones, and in a history without notes of boots its coordinators. After the restart
     they are the ones that served again.
     """
-    notes = Evidence.of(records).notes
-    starts = notes.starts
+    evidence = Evidence.of(records)
+    notes, starts = evidence.notes, evidence.notes.starts
     history = plain(records.history.select(["process", "node"]))
     workers = history.filter(pc.not_equal(history["process"], NEMESIS))["node"].drop_null()
     expected = {
@@ -109,7 +108,7 @@ def _list_unread_nodes(records: Records) -> Iterable[Doubt]:
     }
     if (began := notes.began("final-settled")) is not None:
         expected["settled"] |= notes.membership.serving(began)
-    readings = read_final_schemas(records.observations, nodes=expected["settled"] | expected["restarted"])
+    readings = evidence.shown
     if not readings.of("settled"):
         yield Doubt("unread", "no node was read after the cluster settled")
         return

@@ -32,7 +32,7 @@ from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import listing, seconds, where
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.schema.judge import Findings, judge
-from schemaquake.checkers.schema.possible_parts import DEFAULT, Part, PossibleParts, PossibleValue
+from schemaquake.checkers.schema.possible_parts import DEFAULT, Part, PossibleParts, PossibleValue, list_possible_parts
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict
@@ -90,7 +90,7 @@ class _Answers:
 
 
 def _find(case: Evidence) -> Findings:
-    parts = PossibleParts(case.changes)
+    parts = case.derive(list_possible_parts)
     later = _created_since(case)
     parts = parts.without(later) if later else parts
     found: dict[tuple[_Question, SchemaObject], dict[str, dict[str, tuple[str, str]]]] = {}
@@ -271,10 +271,11 @@ def _defaults_of(
         for name, value in options.items()
         if name in flat and isinstance(value, Mapping)
     }
+    conditions = _Conditions(None, table, options)
+    asked = _Asked(options, subject, values_of)
     for option, value in {**flat, **keys}.items():
-        if _is_default(option.removesuffix(".") if option in keys else option, options, subject, values_of):
-            question = _Question(side, _conditions(None, table, option, options), option)
-            yield question, _json(value)
+        if asked.is_default(option.removesuffix(".") if option in keys else option):
+            yield _Question(side, conditions.render(option), option), _json(value)
 
 
 def _source(case: Evidence) -> str:
@@ -317,10 +318,11 @@ def _asked(schema: NodeSchema, parts: PossibleParts) -> Mapping[_Question, _Answ
         listed = _listed(relations)
         for subject, table, options in relations:
             flat = _flat(options)
+            conditions = _Conditions(schema.keyspaces.get(subject.keyspace), table, options)
+            changes = _Asked(options, subject, parts.values)
             for option in sorted(name for name in listed[subject.kind] if _has_place(name, options)):
-                if _is_default(option, options, subject, parts.values):
-                    conditions = _conditions(schema.keyspaces.get(subject.keyspace), table, option, options)
-                    _answer(asked, _Question(side, conditions, option), subject, flat.get(option))
+                if changes.is_default(option):
+                    _answer(asked, _Question(side, conditions.render(option), option), subject, flat.get(option))
     for (keyspace, name), table in schema.tables.items():
         for index, definition in table.indexes.items():
             subject = SchemaObject("index", keyspace, index)
@@ -422,18 +424,31 @@ def _sides(schema: NodeSchema, subject: SchemaObject, table: Table) -> Iterator[
             yield "statement", statement.definition.get("options") or {}
 
 
-def _conditions(keyspace: Mapping[str, Any] | None, table: Table, option: str, options: Mapping[str, JSON]) -> str:
-    """Render everything on which the default of an option may depend."""
-    compaction = options.get("compaction") or options.get("compaction_strategy")
-    strategy = compaction.get("class") if isinstance(compaction, Mapping) else compaction
-    if option.partition(".")[0].startswith("compaction") and option.partition(".")[2] in {"", "class"}:
-        strategy = None
-    own = options.get(option.partition(".")[0])
-    # Other keys of a map have defaults that depend on its class.
-    of_class = own.get("class") if isinstance(own, Mapping) and option.partition(".")[2] not in {"", "class"} else None
-    replication = (keyspace or {}).get("replication")
-    counts = any("counter" in column.type for column in table.columns.values())
-    return _json([strategy, of_class, replication, counts])
+class _Conditions:
+    """Everything on which the defaults of one table's or view's options may depend, as JSON."""
+
+    def __init__(self, keyspace: Mapping[str, Any] | None, table: Table, options: Mapping[str, JSON]) -> None:
+        compaction = options.get("compaction") or options.get("compaction_strategy")
+        self._strategy = compaction.get("class") if isinstance(compaction, Mapping) else compaction
+        self._replication = (keyspace or {}).get("replication")
+        self._counts = any("counter" in column.type for column in table.columns.values())
+        self._options = options
+        self._rendered: dict[tuple[bool, str | None], str] = {}
+
+    def render(self, option: str) -> str:
+        """Render the conditions of one option."""
+        name, _, key = option.partition(".")
+        names_strategy = key in {"", "class"} and name.startswith("compaction")
+        # Other keys of a map have defaults that depend on its class.
+        within = name if key not in {"", "class"} else None
+        known = self._rendered.get((names_strategy, within))
+        if known is None:
+            own = None if within is None else self._options.get(within)
+            of_class = own.get("class") if isinstance(own, Mapping) else None
+            strategy = None if names_strategy else self._strategy
+            known = _json([strategy, of_class, self._replication, self._counts])
+            self._rendered[names_strategy, within] = known
+        return known
 
 
 def _flat(options: Mapping[str, JSON]) -> Mapping[str, JSON]:
@@ -450,22 +465,37 @@ def _flat(options: Mapping[str, JSON]) -> Mapping[str, JSON]:
     return flat
 
 
-def _is_default(
-    option: str,
-    options: Mapping[str, JSON],
-    subject: SchemaObject,
-    values_of: Callable[[Part], Sequence[PossibleValue]],
-) -> bool:
-    """Tell if no change that may have been the last set this option of the object."""
-    name, _, key = option.partition(".")
-    values = [value.value for value in values_of(Part(subject, "option", name)) if value.value is not DEFAULT]
-    if not values:
-        return True
-    # Keys that a map does not name have defaults too, which depend on its class.
-    if not key or not isinstance(options.get(name), Mapping):
-        return False
-    named = {stored_name(str(one)) for value in values if isinstance(value, Mapping) for one in value}
-    return key not in named
+class _Asked:
+    """The options of one object that a change set."""
+
+    def __init__(
+        self,
+        options: Mapping[str, JSON],
+        subject: SchemaObject,
+        values_of: Callable[[Part], Sequence[PossibleValue]],
+    ) -> None:
+        """Take the options that are shown, and the values that changes may have given each part."""
+        self._options = options
+        self._subject = subject
+        self._values_of = values_of
+        self._named: dict[str, frozenset[str] | None] = {}
+
+    def is_default(self, option: str) -> bool:
+        """Tell if no change that may have been the last set this option of the object."""
+        name, _, key = option.partition(".")
+        named = self._named[name] if name in self._named else self._named.setdefault(name, self._name_keys(name))
+        if named is None:
+            return True
+        # Keys that a map does not name have defaults too, which depend on its class.
+        return bool(key) and isinstance(self._options.get(name), Mapping) and key not in named
+
+    def _name_keys(self, name: str) -> frozenset[str] | None:
+        """Collect the keys that changes named of an option; None if none of them set it."""
+        part = Part(self._subject, "option", name)
+        values = [value.value for value in self._values_of(part) if value.value is not DEFAULT]
+        if not values:
+            return None
+        return frozenset(stored_name(str(one)) for value in values if isinstance(value, Mapping) for one in value)
 
 
 # ── the finding ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -44,7 +44,7 @@ from schemaquake.checkers.schema.matching import (
     is_type,
     must_precede,
 )
-from schemaquake.checkers.schema.possible_parts import ABSENT, Part, PossibleParts, PossibleValue
+from schemaquake.checkers.schema.possible_parts import ABSENT, Part, PossibleParts, PossibleValue, list_possible_parts
 from schemaquake.checkers.schema.wall_clock import WallClock
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import Records
@@ -89,7 +89,7 @@ class _Found:
 
 
 def _find(case: Evidence) -> Findings:
-    parts = PossibleParts(case.changes)
+    parts = case.derive(list_possible_parts)
     clock = WallClock(case)
     found: dict[tuple[SchemaObject, str], _Found] = {}
     judged: set[SchemaObject] = set()

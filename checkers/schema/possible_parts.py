@@ -12,11 +12,12 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
+from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import SchemaChanges, SchemaObject, certainly_applied, target
 from schemaquake.harness.model.operation import JSON
 
-__all__ = ["ABSENT", "DEFAULT", "Part", "PossibleParts", "PossibleValue", "RenamedFrom"]
+__all__ = ["ABSENT", "DEFAULT", "Part", "PossibleParts", "PossibleValue", "RenamedFrom", "list_possible_parts"]
 
 ABSENT: Final = "absent"
 """The value that a change gives a column or field which is not there after it."""
@@ -109,7 +110,9 @@ class PossibleParts:
 
     def values(self, part: Part) -> Sequence[PossibleValue]:
         """Return the values that the part can have, without those that are superseded; renames are followed."""
-        writes = self._writes.get(part, ())
+        writes = self._writes.get(part)
+        if not writes:
+            return ()
         certain = (write.operation.invoked for write in writes if certainly_applied(write.operation))
         life = self._lives.get(part.subject)
         settled = max((*certain, -1 if life is None else life.settled), default=-1)
@@ -122,7 +125,7 @@ class PossibleParts:
 
     def values_by(self, part: Part, time: int) -> Sequence[PossibleValue]:
         """Return every value that changes begun by a time (ns) may ever have given the part; renames are followed."""
-        return list(self._followed(self._writes.get(part, ()), set(), until=time))
+        return list(self._followed(self._writes[part], set(), until=time)) if part in self._writes else ()
 
     def names(self, subject: SchemaObject, aspect: str) -> frozenset[str]:
         """Return the names of the parts of an object that any possible change sets."""
@@ -145,6 +148,11 @@ class PossibleParts:
     def operations(self, subject: SchemaObject) -> Sequence[PairedOperation]:
         """Return the possible changes of this object that set anything of it."""
         return self._changes.on(subject)
+
+
+def list_possible_parts(case: Evidence) -> PossibleParts:
+    """List the possible values of every part (`Evidence.derive`)."""
+    return PossibleParts(case.changes)
 
 
 def _before(operation: PairedOperation, time: int) -> bool:

@@ -32,7 +32,7 @@ from schemaquake.checkers.schema.epochs import started_between
 from schemaquake.checkers.schema.judge import Findings, doubt_free_text, judge
 from schemaquake.checkers.schema.matching import find_missing_words
 from schemaquake.checkers.schema.objects import find_removals
-from schemaquake.checkers.schema.possible_parts import Part, PossibleParts
+from schemaquake.checkers.schema.possible_parts import Part, list_possible_parts
 from schemaquake.checkers.schema.shapes import Shapes
 from schemaquake.checkers.schema.shown_parts import ShownPart, ShownParts
 from schemaquake.harness.model.operation import JSON
@@ -112,7 +112,7 @@ class _Judge:
 
     def __init__(self, case: Evidence) -> None:
         self._case = case
-        self._parts = PossibleParts(case.changes)
+        self._parts = case.derive(list_possible_parts)
         self._shown = ShownParts(case, self._parts)
         self._by_log = any(schema.follows_log for schema in case.readings.schemas)
         self._shapes = Shapes(case.readings.schemas)

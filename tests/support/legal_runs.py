@@ -26,7 +26,7 @@ from schemaquake.harness.ddl.cql import statement
 from schemaquake.harness.ddl.rows import delete_row, insert, read_rows
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.model.operation import NEMESIS
-from schemaquake.harness.model.records import HISTORY, OBSERVATIONS, Records
+from schemaquake.harness.model.records import HISTORY, OBSERVATIONS, Records, plain
 from schemaquake.harness.model.steps import Invoke
 
 __all__ = ["legal_run"]
@@ -455,13 +455,16 @@ class _Run:
         self._events.sort(key=lambda event: event[:2])
         history = [{**row, "index": index, "time": at * _MS} for index, (at, _, row) in enumerate(self._events)]
         self._observations.sort(key=lambda row: (row["time"], row["node"]))
+        # Plain strings, as engines hand records over (`plain`).
         return Records.of(
-            pa.Table.from_pylist(history, schema=HISTORY),
-            pa.Table.from_pylist(self._observations, schema=OBSERVATIONS),
+            pa.Table.from_pylist(history, schema=_PLAIN_HISTORY),
+            pa.Table.from_pylist(self._observations, schema=_PLAIN_OBSERVATIONS),
         )
 
 
 _OWN = {"version", "live"}
+_PLAIN_HISTORY = plain(HISTORY.empty_table()).schema
+_PLAIN_OBSERVATIONS = plain(OBSERVATIONS.empty_table()).schema
 
 
 def _copy(operation: Invoke, key: str, stamp: int, expires: float | None) -> Copy:
