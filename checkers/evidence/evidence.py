@@ -121,6 +121,10 @@ class Evidence:
         """The conductor's notes."""
         return Notes(self.history)
 
+    def parse(self, text: str) -> JSON:
+        """Parse the definition of an observation. The value is shared with all who read the same text, and must not be changed."""
+        return self._definitions(text)
+
     def sightings(self, kind: str) -> tuple[Sighting, ...]:
         """Return every observation of one kind, in all phases, in order of time."""
         if kind not in self._sightings:

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, NamedTuple
 
-import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -78,7 +77,7 @@ def _sights(case: Evidence) -> Iterator[Sight]:
         for row in rows:
             if row["kind"] == "version" or row["error"] is not None or row["keyspace"] is None:
                 continue
-            definition = None if row["definition"] is None else orjson.loads(row["definition"])
+            definition = None if row["definition"] is None else case.parse(row["definition"])
             sight = _sight(row, definition, subjects, begins=last.get(node, 0), ends=ends)
             if sight is not None:
                 yield replace(sight, corrected=_name(row) in following[node, sample])

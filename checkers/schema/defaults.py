@@ -95,25 +95,33 @@ def _find(case: Evidence) -> Findings:
     parts = parts.without(later) if later else parts
     found: dict[tuple[_Question, SchemaObject], dict[str, dict[str, tuple[str, str]]]] = {}
     questions: set[_Question] = set()
-    finals: dict[_Question, set[str]] = {}
     for schema in case.readings.schemas:
         for question, answers in _asked(schema, parts).items():
             questions.add(question)
             for subject, shown, usual in _apart(answers):
                 found.setdefault((question, subject), {}).setdefault(schema.phase, {})[schema.node] = (shown, usual)
-        for side, relations in _relations(schema, parts).items():
-            for subject, table, options in relations:
-                for question, text in _defaults_of(side, subject, table, options, parts.values):
-                    finals.setdefault(question, set()).add(text)
-        for _, definition in _keyspaces(schema, parts):
-            for question, value in _defaults_of_keyspace(definition):
-                finals.setdefault(question, set()).add(_json(value))
     for question, subject in sorted(found):
         yield _anomaly(case, question, subject, found[question, subject])
     yield from _find_incomplete(case, later)
-    yield from _find_on_the_way(case, parts, finals)
+    yield from _find_on_the_way(case, parts, _usual(case, parts))
     yield from _find_incomplete_on_the_way(case, parts)
     yield from [None] * len(questions - {question for question, _ in found})
+
+
+def _usual(case: Evidence, parts: PossibleParts) -> Mapping[_Question, set[str]]:
+    """Map each question, whatever the replication, to the values that final readings show."""
+    found: dict[_Question, set[str]] = {}
+    for schema in case.readings.schemas:
+        for side, relations in _relations(schema, parts).items():
+            for subject, table, options in relations:
+                changes = _Asked(options, subject, parts.values)
+                for entry in _list_entries(side, table, options):
+                    if changes.is_default(entry.option):
+                        found.setdefault(entry.question, set()).add(entry.text)
+        for _, definition in _keyspaces(schema, parts):
+            for question, value in _defaults_of_keyspace(definition):
+                found.setdefault(question, set()).add(_json(value))
+    return found
 
 
 def _created_since(case: Evidence) -> frozenset[SchemaObject]:
@@ -172,7 +180,8 @@ def _find_on_the_way(case: Evidence, parts: PossibleParts, usual: Mapping[_Quest
     Two nodes need not have the same replication at one moment on the way, so that it is no condition.
     """
     found: dict[tuple[_Question, SchemaObject, str], list[Sight]] = {}
-    asked = [(sight, _asked_on_the_way(case, sight, parts)) for sight in _relations_on_the_way(case, parts)]
+    known: dict[tuple[str, int], Sequence[_Entry]] = {}
+    asked = [(sight, _asked_on_the_way(case, sight, parts, known)) for sight in _relations_on_the_way(case, parts)]
     for sight, shown in (*asked, *_keyspaces_on_the_way(case, parts)):
         for question, text in shown:
             if question in usual and text not in usual[question] | _usual_of_counters(question, sight, usual):
@@ -244,27 +253,35 @@ def _keyspaces_on_the_way(
             yield sight, ((question, _json(value)) for question, value in _defaults_of_keyspace(sight.definition))
 
 
-def _asked_on_the_way(case: Evidence, sight: Sight, parts: PossibleParts) -> Iterator[tuple[_Question, str]]:
-    assert sight.definition is not None
-    columns = {  # the statement of a view gives its columns no types
-        name: {"type": "", "kind": "untold", "position": None, **column}
-        for name, column in (sight.definition.get("columns") or {}).items()
-    }
-    key = (sight.subject.keyspace, sight.subject.name)
-    table = read_table(key, None, {**sight.definition, "columns": columns})
-    side = "statement" if sight.place.side == "memory" else _source(case)
-    options: Mapping[str, JSON] = sight.definition["options"]
-    yield from _defaults_of(side, sight.subject, table, options, lambda part: parts.values_by(part, sight.ends))
-
-
-def _defaults_of(
-    side: str,
-    subject: SchemaObject,
-    table: Table,
-    options: Mapping[str, JSON],
-    values_of: Callable[[Part], Sequence[PossibleValue]],
+def _asked_on_the_way(
+    case: Evidence, sight: Sight, parts: PossibleParts, known: dict[tuple[str, int], Sequence[_Entry]]
 ) -> Iterator[tuple[_Question, str]]:
-    """Yield each option that no change set, whatever the replication, and its value; of a map also which keys it has."""
+    """Yield the defaults of one sighting; `known` are the entries of definitions seen before, which the evidence keeps."""
+    assert sight.definition is not None
+    options: Mapping[str, JSON] = sight.definition["options"]
+    side = "statement" if sight.place.side == "memory" else _source(case)
+    place = (side, id(sight.definition))
+    if place not in known:
+        columns = {  # the statement of a view gives its columns no types
+            name: {"type": "", "kind": "untold", "position": None, **column}
+            for name, column in (sight.definition.get("columns") or {}).items()
+        }
+        key = (sight.subject.keyspace, sight.subject.name)
+        known[place] = _list_entries(side, read_table(key, None, {**sight.definition, "columns": columns}), options)
+    asked = _Asked(options, sight.subject, lambda part: parts.values_by(part, sight.ends))
+    yield from ((entry.question, entry.text) for entry in known[place] if asked.is_default(entry.option))
+
+
+class _Entry(NamedTuple):
+    """One option that is shown, whatever the replication: as changes name it, with its question, and its value as JSON."""
+
+    option: str
+    question: _Question
+    text: str
+
+
+def _list_entries(side: str, table: Table, options: Mapping[str, JSON]) -> Sequence[_Entry]:
+    """List the options of a table or a view; of a map also which keys it has."""
     flat = _flat(options)
     keys = {
         f"{name}.": ",".join(sorted(value))
@@ -272,10 +289,14 @@ def _defaults_of(
         if name in flat and isinstance(value, Mapping)
     }
     conditions = _Conditions(None, table, options)
-    asked = _Asked(options, subject, values_of)
-    for option, value in {**flat, **keys}.items():
-        if asked.is_default(option.removesuffix(".") if option in keys else option):
-            yield _Question(side, conditions.render(option), option), _json(value)
+    return [
+        _Entry(
+            option.removesuffix(".") if option in keys else option,
+            _Question(side, conditions.render(option), option),
+            _json(value),
+        )
+        for option, value in {**flat, **keys}.items()
+    ]
 
 
 def _source(case: Evidence) -> str:

@@ -1,21 +1,27 @@
 """Sweeps over the seeds of legal runs: which are accused, of what, and by which of their operations.
 
-    python tests/support/legal_sweep.py --first 250000 --count 100000 --limit-s 600
+    python tests/support/legal_sweep.py --first 250000 --count 100000 --limit-s 600 --state sweep.json
 
-prints how far it came, also when it is interrupted: the next sweep goes on from there. Exits with 1 if a run was accused.
+prints how far it came, and with `--state` keeps that in a file after every batch: the same command goes on from there, however it ended.
+Exits with 1 if a run was accused.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
+import orjson
+import pyarrow as pa
 from legal_runs import legal_run
 
 from schemaquake.checkers.evidence.evidence import Evidence
@@ -23,7 +29,7 @@ from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Verdict
 from schemaquake.harness.registry import load
 
-__all__ = ["CHECKERS", "accusations", "accused", "sweep"]
+__all__ = ["CHECKERS", "accusations", "accused", "prepare", "sweep"]
 
 CHECKERS = (
     *("schema-linearizability", "acked-rows", "writability", "divergence", "table-ids", "alterations", "references"),
@@ -31,7 +37,15 @@ CHECKERS = (
     *("availability", "faults", "observed"),
 )
 """The checkers that legal runs have work for."""
-BATCH = 50
+BATCH = 100
+
+
+@dataclass(frozen=True)
+class _State:
+    """How far a sweep came: the next seed, and what was accused before it."""
+
+    following: int
+    accused: Sequence[str] = ()
 
 
 @cache
@@ -65,8 +79,8 @@ def accused(seed: int, *, rich: bool = False) -> str | None:
     return "\n".join([f"{'rich ' * rich}seed {seed} without {sorted(without)}: {kind}", found[0][1], *lines])
 
 
-def _prepare() -> None:
-    """Make this process fit for thousands of small runs: one thread, and rubbish collected only between batches."""
+def prepare() -> None:
+    """Make this process fit for thousands of small runs: Arrow in one thread, and rubbish collected between batches alone."""
     pa.set_cpu_count(1)
     gc.collect()
     gc.freeze()
@@ -75,7 +89,9 @@ def _prepare() -> None:
 
 def _accused_of(seeds: range, *, rich: bool = False) -> list[str]:
     """What those of these seeds are accused of that are accused."""
-    return [text for seed in seeds if (text := accused(seed, rich=rich)) is not None]
+    found = [text for seed in seeds if (text := accused(seed, rich=rich)) is not None]
+    gc.collect()
+    return found
 
 
 def sweep(
@@ -84,20 +100,25 @@ def sweep(
     processes: int,
     limit_s: float = float("inf"),
     note: Callable[[int, int], None] = lambda *_: None,
+    keep: Callable[[int, Sequence[str]], None] = lambda *_: None,
     rich: bool = False,
 ) -> tuple[int, list[str]]:
-    """The first seed that was not tried when the time was over, and the accusations; calls `note(next seed, accused)` on the way."""
+    """The first seed that was not tried when the time was over, and the accusations.
+
+    Calls `note(next seed, number accused)` and `keep(next seed, accusations)` after every batch.
+    """
     ends = time.monotonic() + limit_s
     following, texts = seeds.start, list[str]()
     with ExitStack() as stack:
         # One process is this one: a seed that fails can be looked at in a debugger.
-        each = map if processes == 1 else stack.enter_context(ProcessPoolExecutor(processes)).map
+        each = map if processes == 1 else stack.enter_context(ProcessPoolExecutor(processes, initializer=prepare)).map
         while following < seeds.stop and time.monotonic() < ends:
             left = range(following, min(following + BATCH * processes, seeds.stop))
             batches = [left[at : at + BATCH] for at in range(0, len(left), BATCH)]
             texts += [text for found in each(partial(_accused_of, rich=rich), batches) for text in found]
             following = left.stop
             note(following, len(texts))
+            keep(following, texts)
     return following, texts
 
 
@@ -108,17 +129,44 @@ def main() -> int:
     parser.add_argument("--limit-s", type=float, default=float("inf"))
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--rich", action="store_true", help="the seeds of the richer generator")
+    parser.add_argument("--state", type=Path, help="a file of how far the sweep came and what was accused")
     options = parser.parse_args()
     seeds = range(options.first, options.first + options.count)
+    before = _State(following=seeds.start)
+    if options.state is not None and options.state.exists():
+        before = _State(**orjson.loads(options.state.read_bytes()))
+    began = time.monotonic()
 
     def note(following: int, accused: int) -> None:
-        sys.stderr.write(f"\rlegal runs: {following - seeds.start} of {len(seeds)}, {accused} accused")
+        sys.stderr.write(
+            f"\rlegal runs: {following - seeds.start} of {len(seeds)}, {len(before.accused) + accused} accused"
+        )
 
-    following, texts = sweep(seeds, processes=options.processes, limit_s=options.limit_s, note=note, rich=options.rich)
-    sys.stdout.write(
-        "\n\n".join(["", *texts, f"{following - seeds.start} runs were tried; go on with --first {following}\n"])
+    def keep(following: int, texts: Sequence[str]) -> None:
+        if options.state is not None:
+            state = _State(following=following, accused=[*before.accused, *texts])
+            part = options.state.with_suffix(".part")
+            part.write_bytes(orjson.dumps(state, option=orjson.OPT_INDENT_2))
+            part.replace(options.state)
+
+    if options.processes == 1:
+        prepare()
+    following, texts = sweep(
+        range(before.following, seeds.stop),
+        processes=options.processes,
+        limit_s=options.limit_s,
+        note=note,
+        keep=keep,
+        rich=options.rich,
     )
-    return 1 if texts else 0
+    tried, elapsed = following - before.following, time.monotonic() - began
+    everything = [*before.accused, *texts]
+    sys.stdout.write("\n\n".join(["", *everything, ""]))
+    sys.stdout.write(
+        f"{'rich ' * options.rich}legal runs {seeds.start} to {following - 1}: {following - seeds.start} tried, "
+        f"{len(everything)} accused ({tried} now, {tried / max(elapsed, 0.001):.1f} a second); go on with --first {following}\n"
+    )
+    return 1 if everything else 0
 
 
 if __name__ == "__main__":

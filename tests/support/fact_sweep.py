@@ -1,0 +1,106 @@
+"""Sweeps over the single facts of a recorded run: each is falsified once, in one place, and the run judged.
+
+    python tests/support/fact_sweep.py cassandra-6.0-alpha2 --first 500 --state facts.json --processes 2
+
+The order of facts and the place of each are those of the long test (`soundness_page.every_fact`). With `--state` a file keeps how
+far it came after every batch: the same command goes on from there, however it ended. Exits with 1 if a fact slipped through.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from functools import cache, partial
+from pathlib import Path
+
+import orjson
+from legal_sweep import prepare
+from lies import Lie
+from soundness import RUNS, Judge
+from soundness_page import entry, every_fact, verdict_on
+
+__all__ = ["fact_verdicts"]
+
+BATCH = 25
+
+
+@dataclass(frozen=True)
+class _State:
+    """How far a sweep came: the next fact, the verdicts on those before it, and what slipped."""
+
+    following: int
+    verdicts: Mapping[str, int] = field(default_factory=dict)
+    slipped: Sequence[str] = ()
+
+
+_facts = cache(every_fact)
+_judge = cache(lambda _name: Judge())
+
+
+def fact_verdicts(numbers: range, *, name: str) -> Sequence[tuple[str, str]]:
+    """The verdict on each of these facts of a run, as (column of the score, the lie)."""
+    found = []
+    for places in _facts(name)[numbers.start : numbers.stop]:
+        lie, column = _first_told(places, name)
+        if column == "slipped" and entry("known-to-slip", lie, name) is not None:
+            column = "known to slip"
+        found.append((column, f"{lie.kind} ({lie.place}): {lie.text}"))
+    gc.collect()
+    return found
+
+
+def _first_told(places: Sequence[Lie], name: str) -> tuple[Lie, str]:
+    for lie in places:
+        column = verdict_on(lie, name, _judge(name))
+        if column is not None:
+            return lie, column
+    return places[0], "cannot be told"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", choices=RUNS)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--count", type=int, default=1_000_000)
+    parser.add_argument("--limit-s", type=float, default=float("inf"))
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--state", type=Path, help="a file of how far the sweep came and what slipped")
+    options = parser.parse_args()
+    state = _State(following=options.first)
+    if options.state is not None and options.state.exists():
+        state = _State(**orjson.loads(options.state.read_bytes()))
+    total = len(_facts(options.run))
+    until = min(total, options.first + options.count)
+    ends = time.monotonic() + options.limit_s
+    with ProcessPoolExecutor(options.processes, initializer=prepare) as pool:
+        while state.following < until and time.monotonic() < ends:
+            left = range(state.following, min(state.following + BATCH * options.processes, until))
+            batches = [left[at : at + BATCH] for at in range(0, len(left), BATCH)]
+            found = [one for some in pool.map(partial(fact_verdicts, name=options.run), batches) for one in some]
+            state = _State(
+                following=left.stop,
+                verdicts=dict(Counter(state.verdicts) + Counter(column for column, _ in found)),
+                slipped=[*state.slipped, *(text for column, text in found if column == "slipped")],
+            )
+            if options.state is not None:
+                part = options.state.with_suffix(".part")
+                part.write_bytes(orjson.dumps(state, option=orjson.OPT_INDENT_2))
+                part.replace(options.state)
+            sys.stderr.write(f"\r{options.run}: {state.following} of {total} facts, {len(state.slipped)} slipped")
+    counts = ", ".join(f"{count} {column}" for column, count in sorted(state.verdicts.items()))
+    sys.stdout.write("\n".join(["", *state.slipped, ""]))
+    sys.stdout.write(
+        f"{options.run}: facts {options.first} to {state.following - 1} of {total}: {counts or 'none'}; "
+        f"go on with --first {state.following}\n"
+    )
+    return 1 if state.slipped else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
