@@ -73,6 +73,7 @@ Note: TypeAlias = Callable[[str, JSON], None]
 _PROCESS: Final = "process"
 _S: Final = 1_000_000_000
 _THREADS: Final = ThreadTasks()
+_ASKS_FOR_ITS_TURN_NS: Final = 100_000_000
 _NO_TIME: Final = "the main phase ended before its time came"
 
 _Stage: TypeAlias = Literal["arm", "inject", "hold", "heal", "disarm"]
@@ -626,7 +627,12 @@ class FaultSchedule:
                     for left in operations[position:]:
                         topology.skip(left, _NO_TIME)
                     return
-                with topology.turn(operation):
+                while (turn := topology.take_turn(operation)) is None:
+                    if not (yield Sleep(self._tasks.clock.now_ns() + _ASKS_FOR_ITS_TURN_NS)):
+                        for left in operations[position:]:
+                            topology.skip(left, _NO_TIME)
+                        return
+                with turn:
                     if self._elapsed_s() >= operation.ends_s:
                         topology.skip(operation, "the one before it took until after this one should have begun")
                     elif (reason := topology.obstacle(nemesis, operation)) is not None:

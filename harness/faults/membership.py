@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -112,6 +112,15 @@ class Roster:
             return {name: {**member.to_json(), "expected": states[name]} for name, member in self._shown.items()}
 
 
+@contextmanager
+def _held(turn: threading.Lock) -> Iterator[None]:
+    """Give the turn back at the end."""
+    try:
+        yield
+    finally:
+        turn.release()
+
+
 def _unnoticed() -> None:
     """Do nothing after a change."""
 
@@ -128,11 +137,17 @@ class TopologyOperations:
     """Called after each operation, when the roster was read again."""
     requests: Requests | None = None
     """The requests of clients that operations may make; None: nothing can record them."""
-    _turn: threading.RLock = field(default_factory=threading.RLock)
+    _turn: threading.Lock = field(default_factory=threading.Lock)
 
-    def turn(self, operation: Fault) -> AbstractContextManager[object]:
-        """Return what is held while the operation goes on: one at a time, but for those whose parameter `overlaps` is true."""
-        return nullcontext() if operation.parameters.get("overlaps") is True else self._turn
+    def take_turn(self, operation: Fault) -> AbstractContextManager[None] | None:
+        """Return what is held while the operation goes on, or None while another one has the turn.
+
+        Operations have their turn one at a time, but for those whose parameter `overlaps` is true. Nobody is made to wait here: in a
+        simulation the one that has the turn goes on only when the other has paused.
+        """
+        if operation.parameters.get("overlaps") is True:
+            return nullcontext()
+        return _held(self._turn) if self._turn.acquire(blocking=False) else None
 
     def obstacle(self, nemesis: TopologyNemesis, operation: Fault) -> str | None:
         """Return why this operation should not begin now, or None: a node cannot leave twice."""

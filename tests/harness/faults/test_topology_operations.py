@@ -46,9 +46,13 @@ def test_a_node_cannot_leave_twice(operations):
 
 
 def test_operations_follow_one_another_unless_they_may_overlap(operations):
-    first = operations.turn(operation("n2"))
-    assert first is operations.turn(operation("n3"))
-    assert operations.turn(operation("n3", overlaps=True)) is not first
+    with operations.take_turn(operation("n2")):
+        assert operations.take_turn(operation("n3")) is None
+        with operations.take_turn(operation("n3", overlaps=True)):
+            pass
+        assert operations.take_turn(operation("n3")) is None
+    with operations.take_turn(operation("n3")):
+        pass
 
 
 @pytest.mark.parametrize(
