@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.notes import Notes
+from schemaquake.checkers.evidence.schema_changes import SchemaObject
 from schemaquake.checkers.findings.explanation import phase_text
 from schemaquake.checkers.findings.tally import Tally
 from schemaquake.checkers.run.course import find_gaps
@@ -52,7 +53,7 @@ class Observed:
         if not changed and not written:
             tally.doubt(Doubt("undecided", "no schema change and no write was acknowledged"))
         tally.doubt(*_list_unread_nodes(records), *_list_shortened_phases(evidence.notes), *find_gaps(evidence))
-        if counts.get("insert", {}).get("ok", 0) and not _have_rows_been_read(paired):
+        if _are_rows_to_be_read(evidence, paired) and not _have_rows_been_read(paired):
             tally.doubt(Doubt("unread", "rows were written and never read after the cluster settled"))
         return tally.verdict(
             operations=len(paired),
@@ -125,6 +126,19 @@ def _list_shortened_phases(notes: Notes) -> Iterable[Doubt]:
         yield Doubt("incomplete-run", f"phase {phase} ended before its steps did: {because}")
     for phase in notes.unended:
         yield Doubt("incomplete-run", f"phase {phase} began and never ended")
+
+
+def _are_rows_to_be_read(evidence: Evidence, paired: pa.Table) -> bool:
+    """Tell if a row was written whose table may still be there: one that a DROP can have taken and that no node shows has none."""
+    written = pc.and_(pc.equal(paired["f"], "insert"), pc.equal(paired["type"], "ok"))
+    arguments = [orjson.loads(text) for text in pc.unique(paired.filter(written)["argument"]).to_pylist()]
+    tables = {(argument["keyspace"], argument["table"]) for argument in arguments}
+    shown = {
+        (keyspace, name)
+        for schema in evidence.shown.of("settled")
+        for _, keyspace, name in (*schema.stored(), *schema.live)
+    }
+    return any(table in shown or not evidence.changes.drops(SchemaObject("table", *table)) for table in sorted(tables))
 
 
 def _have_rows_been_read(paired: pa.Table) -> bool:

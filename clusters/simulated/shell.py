@@ -21,6 +21,8 @@ _SOUGHT: Final = re.compile(r"command -v (?P<tool>\S+) > /dev/null \|\| exit 0")
 _DONE: Final = Executed(0, "", "")
 _SEGMENT_BYTES: Final = 120
 _SENT_AGAIN_NS: Final = 200_000_000
+_OTHER_SEGMENTS: Final = 3
+"""Segments beside a message: acknowledgements, and the second and third message of a gossip exchange."""
 
 
 @dataclass(slots=True)
@@ -66,7 +68,10 @@ class Filters:
         return any(rule.probability == 1 for rule in self._rules(source))
 
     def delay_ns(self, source: str, draws: Stream) -> int:
-        """Return how much later a message arrives for the segments of it that are lost and sent again."""
+        """Return how much later a message arrives because it is lost and sent again.
+
+        Others go with it, whose loss delays nothing that is modelled; a filter counts them all the same.
+        """
         delay_ns = 0
         for rule in self._rules(source) if self._hooked else ():
             wait_ns = _SENT_AGAIN_NS
@@ -74,6 +79,8 @@ class Filters:
                 rule.packets += 1
                 delay_ns += wait_ns
                 wait_ns *= 2
+            if rule.probability < 1:
+                rule.packets += sum(draws.chance(rule.probability) for _ in range(_OTHER_SEGMENTS))
         return delay_ns
 
     def iptables(self, arguments: Sequence[str]) -> Executed:

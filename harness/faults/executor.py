@@ -16,8 +16,8 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Final, Literal, TypeAlias
@@ -53,6 +53,7 @@ from schemaquake.harness.model.protocols import (
 from schemaquake.harness.model.runtime import Sleep, Task, Tasks, TaskSteps
 from schemaquake.harness.model.traits import nemesis_traits
 from schemaquake.harness.registry import load
+from schemaquake.harness.wait import is_simulated, pause_for
 
 __all__ = [
     "FaultExecutor",
@@ -73,6 +74,7 @@ Note: TypeAlias = Callable[[str, JSON], None]
 _PROCESS: Final = "process"
 _S: Final = 1_000_000_000
 _THREADS: Final = ThreadTasks()
+_LOOKS_AGAIN_S: Final = 0.05
 _ASKS_FOR_ITS_TURN_NS: Final = 100_000_000
 _NO_TIME: Final = "the main phase ended before its time came"
 
@@ -181,8 +183,12 @@ class FaultExecutor:
             opened = self._open.get(fault_id)
         if opened is None:
             return None
-        with opened.healing:
+        while not opened.healing.acquire(blocking=not is_simulated()):
+            pause_for(_LOOKS_AGAIN_S)  # whoever heals it there goes on only while others wait by the simulation's clock
+        try:
             return self._heal(opened)
+        finally:
+            opened.healing.release()
 
     def _heal(self, opened: _Open) -> JSON:
         """Undo one fault, unless another thread has done so meanwhile; see `heal`."""
@@ -623,15 +629,11 @@ class FaultSchedule:
             if topology is None:
                 raise PlanError(f'nemesis "{nemesis.name}" changes the topology, and this schedule cannot')  # noqa: TRY301
             for position, operation in enumerate(operations):
-                if not (yield self._until(operation.begins_s)):
+                turn = yield from self._await_turn(topology, operation)
+                if turn is None:
                     for left in operations[position:]:
                         topology.skip(left, _NO_TIME)
                     return
-                while (turn := topology.take_turn(operation)) is None:
-                    if not (yield Sleep(self._tasks.clock.now_ns() + _ASKS_FOR_ITS_TURN_NS)):
-                        for left in operations[position:]:
-                            topology.skip(left, _NO_TIME)
-                        return
                 with turn:
                     if self._elapsed_s() >= operation.ends_s:
                         topology.skip(operation, "the one before it took until after this one should have begun")
@@ -643,6 +645,17 @@ class FaultSchedule:
             self._give_up(nemesis, error)
         except SystemExit as error:  # as above
             self._give_up(nemesis, ClusterError(f'nemesis "{nemesis.name}" ended its own task: {error!r}'))
+
+    def _await_turn(
+        self, topology: TopologyOperations, operation: Fault
+    ) -> Generator[Sleep, bool, AbstractContextManager[None] | None]:
+        """Wait until the operation may begin, and return what is held while it goes on; None: the main phase ended before."""
+        if not (yield self._until(operation.begins_s)):
+            return None
+        while (turn := topology.take_turn(operation)) is None:
+            if not (yield Sleep(self._tasks.clock.now_ns() + _ASKS_FOR_ITS_TURN_NS)):
+                return None
+        return turn
 
     @contextmanager
     def _strike(self, aim: Aim) -> Iterator[None]:

@@ -1,10 +1,17 @@
-"""Event heap: virtual time, and acts that happen at moments of it, one after another in one thread."""
+"""Event heap: virtual time, and acts that happen at moments of it, one after another.
+
+Acts are carried out by whoever runs the heap. Work on a strand (`schemaquake.harness.run.strands`) that runs the heap does not: it
+waits, while the run that it interrupted goes on.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from heapq import heappop, heappush
 from typing import Final, TypeAlias
+
+from schemaquake.harness.run.strands import Strand
 
 __all__ = ["Act", "Event", "EventHeap"]
 
@@ -30,16 +37,20 @@ class Event:
 class EventHeap:
     """Acts in order of time, and those of one moment in the order in which they were scheduled.
 
-    An act may run the heap itself, to wait: acts that fall due meanwhile happen before it goes on.
+    An act may run the heap itself, to wait: acts that fall due meanwhile happen before it goes on. Work of which several pieces may
+    wait at once is done on strands (`on`).
     """
 
-    __slots__ = ("_heap", "now_ns", "scheduled")
+    __slots__ = ("_heap", "_strand", "_waiting", "now_ns", "scheduled")
 
     def __init__(self) -> None:
         self.now_ns = 0
         self.scheduled = 0
         """The number of acts that were ever scheduled."""
         self._heap: list[tuple[int, int, Event | Act]] = []
+        self._strand: Strand | None = None
+        """The strand whose work goes on now."""
+        self._waiting: list[_Wait] = []
 
     def at(self, time_ns: int, act: Act) -> Event:
         """Schedule `act`; one whose time is past happens next, at the present moment."""
@@ -59,10 +70,18 @@ class EventHeap:
         return self.now_ns
 
     def run(self, is_done: Callable[[], bool], *, until_ns: int | None = None) -> bool:
-        """Carry out acts until `is_done`, until that moment, or until none is left. Returns `is_done()`."""
-        heap = self._heap
+        """Carry out acts until `is_done`, until that moment, or until none is left. Returns `is_done()`.
+
+        On a strand, wait for the same.
+        """
+        if self._strand is not None:
+            return self._wait(self._strand, is_done, until_ns)
+        heap, waiting = self._heap, self._waiting
         last_ns = _NEVER if until_ns is None else until_ns
         while not is_done():
+            if not heap and waiting and until_ns is None:
+                self._go_on_with(waiting[0])  # what it waits for does not come
+                continue
             if not heap or heap[0][0] > last_ns:
                 if until_ns is not None:
                     self.now_ns = max(self.now_ns, until_ns)
@@ -78,4 +97,57 @@ class EventHeap:
             if time_ns > self.now_ns:  # noqa: PLR1730 - a call for each event of a simulation
                 self.now_ns = time_ns
             act()
+            if waiting:
+                self._look()
         return True
+
+    # ── strands ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def on(self, strand: Strand, work: Act) -> None:
+        """Do some work on a strand, until it ends or waits. Raises what it raises."""
+        self._pass_to(strand, partial(strand.do, work))
+
+    def abandon(self) -> None:
+        """Break off all work that waits: the heap is not run any more."""
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            self._pass_to(each.strand, each.strand.abandon)
+
+    def _pass_to(self, strand: Strand, go_on: Act) -> None:
+        before, self._strand = self._strand, strand
+        try:
+            go_on()
+        finally:
+            self._strand = before
+
+    def _wait(self, strand: Strand, is_done: Callable[[], bool], until_ns: int | None) -> bool:
+        if is_done():
+            return True
+        wait = _Wait(strand, is_done)
+        self._waiting.append(wait)
+        if until_ns is not None:
+            wait.limit = self.at(until_ns, partial(self._go_on_with, wait))
+        strand.wait()
+        return is_done()
+
+    def _look(self) -> None:
+        """Go on with all work whose wait is over."""
+        for wait in tuple(self._waiting):
+            if wait.is_done():
+                self._go_on_with(wait)
+
+    def _go_on_with(self, wait: _Wait) -> None:
+        if wait in self._waiting:
+            self._waiting.remove(wait)
+            if wait.limit is not None:
+                wait.limit.cancel()
+            self._pass_to(wait.strand, wait.strand.resume)
+
+
+class _Wait:
+    __slots__ = ("is_done", "limit", "strand")
+
+    def __init__(self, strand: Strand, is_done: Callable[[], bool]) -> None:
+        self.strand = strand
+        self.is_done = is_done
+        self.limit: Event | None = None

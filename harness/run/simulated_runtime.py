@@ -6,8 +6,9 @@ reads a clock, draws a number or iterates over a set.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import copy_context
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -20,6 +21,7 @@ from schemaquake.harness.run.event_heap import Event, EventHeap
 from schemaquake.harness.run.interpreter import Script, assign
 from schemaquake.harness.run.simulated_crew import SimulatedCrew
 from schemaquake.harness.run.simulated_observer import SimulatedObserver
+from schemaquake.harness.run.strands import Strand
 from schemaquake.harness.wait import waiting_by
 
 __all__ = ["SimulatedClock", "SimulatedRuntime"]
@@ -48,8 +50,8 @@ class SimulatedRuntime:
     """A `Runtime` on an event heap, which the simulated cluster shares.
 
     Clients that implement `EventClient` answer in later events; any other answers at once. What blocks by
-    `schemaquake.harness.wait` (healing a fault, starting a node) runs the heap meanwhile: two faults that block at the
-    same time therefore end in the reverse order of their beginning, the earlier one late.
+    `schemaquake.harness.wait` runs the heap meanwhile; tasks (faults, changes of the ring) do so each on a strand of its own, and
+    go on when their own time has come.
     """
 
     is_repeatable = True
@@ -57,10 +59,18 @@ class SimulatedRuntime:
     def __init__(self, heap: EventHeap) -> None:
         self.heap = heap
         self.clock = SimulatedClock(heap)
+        self._strands: list[Strand] = []
 
-    def waiting(self) -> AbstractContextManager[None]:
-        """Wait by virtual time while the block runs."""
-        return waiting_by(self.clock.now_ns, self.sleep, self)
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Wait by virtual time while the block runs. What tasks still wait for then does not happen any more."""
+        with waiting_by(self.clock.now_ns, self.sleep, self):
+            try:
+                yield
+            finally:
+                self.heap.abandon()
+                for strand in self._strands:
+                    strand.abandon()
 
     def sleep(self, seconds: float) -> None:
         """Let virtual time pass, and carry out every act that falls due in it."""
@@ -70,7 +80,9 @@ class SimulatedRuntime:
 
     def spawn(self, name: str, steps: TaskSteps) -> Task:  # noqa: ARG002 - a name is for threads
         """Begin `steps` in an event of the present moment."""
-        return _SimulatedTask(self.heap, steps)
+        strand = Strand(copy_context())
+        self._strands.append(strand)
+        return _SimulatedTask(self.heap, steps, strand)
 
     def crew(
         self,
@@ -110,9 +122,10 @@ class SimulatedRuntime:
 
 
 class _SimulatedTask:
-    def __init__(self, heap: EventHeap, steps: TaskSteps) -> None:
+    def __init__(self, heap: EventHeap, steps: TaskSteps, strand: Strand) -> None:
         self._heap = heap
         self._steps = steps
+        self._strand = strand
         self._stopped = False
         self._ended = False
         self._pause: Event | None = None
@@ -120,10 +133,14 @@ class _SimulatedTask:
 
     def _resume(self, slept: bool | None) -> None:
         self._pause = None
+        self._heap.on(self._strand, lambda: self._go_on(slept))
+
+    def _go_on(self, slept: bool | None) -> None:
         try:
             pause = self._steps.send(slept)  # type: ignore[arg-type]  # None begins a generator
         except StopIteration:
             self._ended = True
+            self._strand.leave()
             return
         if self._stopped:
             self._heap.at(self._heap.now_ns, lambda: self._resume(False))

@@ -12,7 +12,7 @@ first three nodes that registered, appends entries; an epoch is the number of on
 on a member:
 
 - k1 entries that it has but did not enact are enacted
-- k3 the change is carried out on its metadata; k4 if that is refused, or the epoch was taken, it fetches the log and tries again
+- k3 the change is carried out on its metadata; k4 if that is refused, or the epoch was taken, it reads the log and tries again
 - k5 the entry is appended at the next epoch: a majority of the CMS must answer
 - k6 its own log; k7 replicated to all who live, not repeated; k8 answered with the entries that N lacks
 
@@ -353,7 +353,7 @@ class MetadataLog:
             except ServerSaid:
                 yield K4
                 before = life.metadata.epoch
-                yield from self._catch_up(node, life.metadata.cms)
+                yield from self._read_log(node)
                 if life.metadata.epoch == before:
                     raise
                 continue
@@ -369,7 +369,7 @@ class MetadataLog:
             if not self._register.append(numbered_entry) and "double-commit" not in self.flaws:
                 yield K4
                 yield Sleep(node.kernel.cost_ns(1 * _MS, 500 * _MS))
-                yield from self._catch_up(node, life.metadata.cms)
+                yield from self._read_log(node)
                 continue
             yield K6
             yield from self._follow(node, [numbered_entry], None)
@@ -381,6 +381,17 @@ class MetadataLog:
                 yield Sleep(node.kernel.cost_ns(_DDL_LIMIT_NS, 2 * _DDL_LIMIT_NS))
             return numbered_entry.epoch
         return None
+
+    def _read_log(self, node: Node) -> Steps:
+        """Enact what the log has that this member lacks: by a serial read, or without a majority from the others' own logs.
+
+        An entry whose proposer died before it told anybody is in the log alone.
+        """
+        life = _life(node)
+        if (yield from self._reach_majority(node)):
+            yield from self._follow(node, self._register.since(life.metadata.epoch), None)
+        else:
+            yield from self._catch_up(node, life.metadata.cms)
 
     def _kind(self, metadata: Metadata, entry: Entry) -> str:
         """Return the kind of an entry as rules name it."""

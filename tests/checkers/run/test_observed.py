@@ -64,6 +64,31 @@ def test_rows_that_were_never_read_back_leave_the_run_undecided() -> None:
     assert judgement.reason == "rows were written and never read after the cluster settled"
 
 
+DROPPED = ("p0 n1 invoke drop-table k.t", "p0 n1 ok")
+
+
+@pytest.mark.parametrize(
+    ("drop", "readings", "valid"),
+    [
+        pytest.param(DROPPED, READ, True, id="dropped, and nobody has it"),
+        pytest.param(
+            ("p0 n1 invoke drop-keyspace k", "p0 n1 info timed out"), READ, True, id="perhaps with its keyspace"
+        ),
+        pytest.param(DROPPED, (*READ, "settled n2 table k.t a:int*"), "unknown", id="a node has it still"),
+        pytest.param(("p0 n1 invoke drop-table k.t", "p0 n1 fail InvalidRequest: no"), READ, "unknown", id="refused"),
+        pytest.param(("p0 n1 invoke drop-table k.other", "p0 n1 ok"), READ, "unknown", id="another table"),
+        pytest.param((), READ, "unknown", id="gone without a DROP"),
+    ],
+)
+def test_rows_that_went_with_their_table_need_not_be_read(drop, readings, valid) -> None:
+    assert verdict([*BOOTED, *ACKED, *WRITE, *drop], readings).valid == valid
+
+
+def test_one_table_that_may_be_there_is_enough() -> None:
+    other = ('p0 n1 invoke insert k.other {"row": {"a": 1}}', "p0 n1 ok")
+    assert verdict([*BOOTED, *WRITE, *other, *DROPPED], READ).valid == "unknown"
+
+
 # ── readings ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

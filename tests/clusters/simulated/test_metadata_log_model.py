@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import orjson
 import pytest
-from simulated_runs import SIX, simulate
+from simulated_runs import SIX, carry_out, plan_of, simulate
 
 
 @pytest.mark.parametrize("mode", ["barrier", "partition"])
@@ -41,3 +42,13 @@ def test_without_that_flaw_the_copy_is_right(tmp_path):
     options = {"bugs": "-copy-clock"}
     run = simulate(tmp_path, "schema-churn", "clock", system=SIX, seed=3, rate=20, time_limit_s=60, options=options)
     assert dict(run.types) == {}
+
+
+@pytest.mark.parametrize("step", ["commit/k6@3", "commit/k7@3", "follow/l2@8", "follow/l4@6"])
+def test_changes_go_on_after_a_proposer_died_with_its_entry(tmp_path, step):
+    """Raises RunError if what is to be set up is not committed within a minute."""
+    place = f"6.0/{step}"
+    options = {"bugs": "none", "kill.at": place, "mode": "barrier", "races": "1"}
+    plan = plan_of("drop-recreate,quorum", system=SIX, seed=556, nodes=5, time_limit_s=5, rate=4, restart="none", options=options)  # fmt: skip
+    books = orjson.loads((carry_out(plan, tmp_path) / "simulation.json").read_bytes())
+    assert [place.partition("@")[0], "kill", 1] in books["crashes"]

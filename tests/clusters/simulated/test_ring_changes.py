@@ -254,3 +254,13 @@ def test_rules_of_commits_are_checked():
     assert rules.acts("create-table", ("n1", 2)) == {"pause"}  # the same one, tried again
     assert rules.acts("START_JOIN", ("n1", 3)) == {"pause"}
     assert parse_rules({}, []).acts("create-table", ("n1", 1)) == frozenset()
+
+
+def test_changes_of_the_ring_follow_one_another(tmp_path):
+    options = {"bugs": "none", "bootstrap.begins-s": "3", "decommission.begins-s": "3.1"}
+    run = changed(tmp_path, FIVE, "bootstrap,decommission", seed=5, nodes=4, spares=1, bugs=options)
+    lines = (run.folder / "journals" / "events-conductor.jsonl").read_bytes().splitlines()
+    events = [event for event in map(orjson.loads, lines) if event["f"] in {"bootstrap", "decommission"}]
+    ends = [(event["f"], event["type"]) for event in events]
+    assert ends == [("bootstrap", "invoke"), ("bootstrap", "ok"), ("decommission", "invoke"), ("decommission", "ok")]
+    assert run.verdict.valid is True

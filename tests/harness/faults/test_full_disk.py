@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import subprocess
 from contextlib import suppress
 from itertools import islice
@@ -18,7 +19,7 @@ from schemaquake.harness.faults.ledger import FILE_NAME, Ledger, examine_ledger,
 
 
 class FullDisk:
-    """A stand-in for a full disk: `room` bytes can be written, and then no more."""
+    """A stand-in for a full disk: `room` bytes can be written to files, and then no more."""
 
     def __init__(self, monkeypatch):
         self.room = None
@@ -26,7 +27,8 @@ class FullDisk:
         monkeypatch.setattr(os, "write", self.write)
 
     def write(self, descriptor, data):
-        if self.room is None:
+        # Not to pipes: what earlier tests left to the garbage collector may tell other processes of its end now.
+        if self.room is None or not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return self._write(descriptor, data)
         if not self.room:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
