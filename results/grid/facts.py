@@ -26,6 +26,7 @@ from schemaquake.harness.model.verdict import Anomaly
 from schemaquake.results.findings.description import title_of
 from schemaquake.results.findings.finding import Finding
 from schemaquake.results.matrix.facts import attributed, doubts_at_large
+from schemaquake.results.matrix.setup_agreement import BEGUN_APART, setup_agreed
 from schemaquake.results.report.material import anomalies_of
 from schemaquake.results.runs.execution import FinishedRun
 from schemaquake.results.store.store import Store
@@ -43,13 +44,11 @@ __all__ = [
     "facts_of",
     "refused",
     "seen_again",
-    "setup_agreed",
     "without_consequences",
 ]
 
 _LAST_PHASE: Final = "final-restarted"
 _NEVER_RESTARTED: Final = "unread: no node of its cluster started again"
-_BEGUN_APART: Final = "undecided: the schema versions still differed after the setup, when the races began"
 _EXPLANATION_MOST: Final = 1500
 _DOUBT_MOST: Final = 200
 _SYMPTOMS_MOST: Final = 8
@@ -234,15 +233,14 @@ def seen_again(races: Iterable[RaceFacts], *, started: bool) -> Iterator[RaceFac
         yield race if started or race.symptoms else replace(race, doubts=(*race.doubts, _NEVER_RESTARTED))
 
 
-def setup_agreed(settles: Iterable[Mapping[str, Any]]) -> bool:
-    """Tell if the schema versions agreed before the races, as far as the run's notes say."""
-    return all(one.get("agreed") is not False for one in settles if one.get("phase") == "setup")
-
-
 def begun_alike(races: Iterable[RaceFacts], *, agreed: bool) -> Iterator[RaceFacts]:
     """Put in doubt all races of a cluster that had not agreed on the schema before them: they raced with the setup, too."""
     for race in races:
-        yield race if agreed else replace(race, symptoms=(), finding=None, doubts=(*race.doubts, _BEGUN_APART))
+        yield (
+            race
+            if agreed
+            else replace(race, symptoms=(), finding=None, doubts=(*race.doubts, f"undecided: {BEGUN_APART}"))
+        )
 
 
 def _found(finding: Finding) -> FoundCause:

@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import orjson
 
@@ -23,7 +23,7 @@ from schemaquake.harness.errors import HistoryError
 from schemaquake.results.grid.facts import BatchFacts
 from schemaquake.results.grid.plan import Batch, GridPlan
 from schemaquake.results.store.atomic import write_bytes
-from schemaquake.results.store.progress import append_line, make_folder, read_head, read_lines, working_alone
+from schemaquake.results.store.progress import Finished, append_line, make_folder, read_head, read_lines, working_alone
 
 __all__ = ["DoneBatch", "GridFolder"]
 
@@ -32,12 +32,8 @@ _PROGRESS: Final = "progress.jsonl"
 _TITLE: Final = "the folder of a grid"
 
 
-@dataclass(frozen=True, slots=True)
-class DoneBatch:
-    """A finished batch and its facts."""
-
-    unit: Batch
-    facts: BatchFacts
+DoneBatch: TypeAlias = Finished[Batch, BatchFacts]
+"""A finished batch and its facts."""
 
 
 @dataclass(frozen=True, slots=True)

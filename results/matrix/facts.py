@@ -2,7 +2,8 @@
 
 An anomaly `at large` (`schemaquake.results.tables.attribution`) concerns the cluster as a whole. In a run of one kind of race
 it is attributed to that kind. In a run shared by several kinds it cannot be attributed, and it may also have caused what the
-other kinds show afterwards. Such a run counts for none of them, and each kind is run alone (`RunFacts.ambiguous`).
+other kinds show afterwards. Such a run counts for none of them, and each kind is run alone (`RunFacts.ambiguous`). A run that began
+before its nodes had agreed on the setup decides nothing (`schemaquake.results.matrix.setup_agreement`).
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from schemaquake.checkers.evidence.notes import Notes
 from schemaquake.harness.errors import SchemaquakeError
 from schemaquake.harness.model.operation import NEMESIS
 from schemaquake.harness.model.records import HISTORY, plain
 from schemaquake.harness.model.verdict import Anomaly, Doubt
 from schemaquake.harness.model.verdict_upgrade import upgrade_doubt
 from schemaquake.results.findings.tracking import JudgedRun
+from schemaquake.results.matrix.setup_agreement import BEGUN_APART, setup_agreed
 from schemaquake.results.report.material import Race, anomalies_of, races_of
 from schemaquake.results.runs.execution import FinishedRun
 from schemaquake.results.store.store import Store, read_table
@@ -35,6 +38,7 @@ __all__ = [
     "RaceFacts",
     "RunFacts",
     "attributed",
+    "begun_apart",
     "doubts_at_large",
     "facts_of",
     "refused",
@@ -150,7 +154,7 @@ def facts_of(finished: FinishedRun, *, folder: str, seconds: float) -> RunFacts:
     anomalies = anomalies_of(finished.verdict)
     raced = races_of(store.read_analysis("races"))
     by_keyspace, at_large = attributed(store, anomalies)
-    return RunFacts(
+    facts = RunFacts(
         run=folder,
         completed=summary.completed,
         error=summary.error or "",
@@ -170,6 +174,19 @@ def facts_of(finished: FinishedRun, *, folder: str, seconds: float) -> RunFacts:
         doubts=doubts_at_large(summary),
         findings=_findings(finished, raced, by_keyspace, at_large, folder),
         judged=replace(summary.judged(), run=folder),
+    )
+    return facts if setup_agreed(Notes(store.read_history()).settles) else begun_apart(facts)
+
+
+def begun_apart(facts: RunFacts) -> RunFacts:
+    """Put a run in doubt whose schema versions had not agreed before its races: they raced with the setup, too."""
+    return replace(
+        facts,
+        races=tuple(replace(race, anomalies=()) for race in facts.races),
+        at_large=(),
+        findings=(),
+        judged=None,
+        doubts=(*facts.doubts, Doubt("undecided", BEGUN_APART, checker=_RUN)),
     )
 
 

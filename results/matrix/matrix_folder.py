@@ -17,14 +17,14 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import orjson
 
 from schemaquake.results.matrix.facts import RunFacts
 from schemaquake.results.matrix.matrix_plan import Condition, MatrixPlan, Unit
 from schemaquake.results.store.atomic import write_bytes
-from schemaquake.results.store.progress import append_line, make_folder, read_head, read_lines, working_alone
+from schemaquake.results.store.progress import Finished, append_line, make_folder, read_head, read_lines, working_alone
 
 __all__ = ["Done", "MatrixFolder"]
 
@@ -34,12 +34,8 @@ _LATEST: Final = "latest-matrix"
 _TITLE: Final = "a matrix' folder"
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
-    """A finished unit and its facts."""
-
-    unit: Unit
-    facts: RunFacts
+Done: TypeAlias = Finished[Unit, RunFacts]
+"""A finished unit and its facts."""
 
 
 @dataclass(frozen=True, slots=True)

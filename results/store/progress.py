@@ -9,9 +9,9 @@ import fcntl
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import orjson
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 __all__ = [
+    "Finished",
     "append_line",
     "make_folder",
     "plan_differences",
@@ -29,6 +30,18 @@ __all__ = [
     "read_lines",
     "working_alone",
 ]
+
+Unit = TypeVar("Unit")
+Facts = TypeVar("Facts")
+
+
+# Without slots: in Python 3.11 the alias of a generic class cannot make a value that is frozen and has slots.
+@dataclass(frozen=True)
+class Finished(Generic[Unit, Facts]):
+    """A finished part of the work, and its facts."""
+
+    unit: Unit
+    facts: Facts
 
 
 def make_folder(runs: Path, stem: str, title: str) -> Path:

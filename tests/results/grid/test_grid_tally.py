@@ -11,7 +11,6 @@ from schemaquake.results.grid.facts import (
     RaceFacts,
     begun_alike,
     seen_again,
-    setup_agreed,
     without_consequences,
 )
 from schemaquake.results.grid.folder import DoneBatch
@@ -181,21 +180,6 @@ def test_races_that_began_before_the_setup_was_agreed_upon_are_not_decided() -> 
     assert all(one.doubts and not one.symptoms and one.finding is None for one in apart)
     found = states(done(OLD, *apart))
     assert (found[OLD, TYPE].state, found[OLD, TABLE].state) == ("unknown", "unknown")
-
-
-@pytest.mark.parametrize(
-    ("settles", "agreed"),
-    [
-        ([{"phase": "setup", "agreed": True}, {"phase": "settled", "agreed": False}], True),
-        ([{"phase": "setup", "agreed": False}, {"phase": "settled", "agreed": True}], False),
-        ([{"phase": "settled", "agreed": False}], True),
-        ([], True),
-    ],
-)
-def test_only_the_wait_after_the_setup_says_whether_races_began_alike(
-    settles: list[dict[str, object]], *, agreed: bool
-) -> None:
-    assert setup_agreed(settles) is agreed
 
 
 def test_facts_of_an_earlier_version_are_read() -> None:

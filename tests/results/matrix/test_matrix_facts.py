@@ -11,7 +11,9 @@ from schemaquake.harness.model.records import HISTORY, OBSERVATIONS
 from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict
 from schemaquake.harness.run.runner import Outcome
 from schemaquake.results.engines.combination import of_all_keyspaces
+from schemaquake.results.matrix.cells import any_cell
 from schemaquake.results.matrix.facts import RunFacts, facts_of
+from schemaquake.results.matrix.matrix_plan import Condition
 from schemaquake.results.runs.execution import FinishedRun
 from schemaquake.results.store.store import Store, write_table
 from schemaquake.results.summary.summarise import write_summary
@@ -25,7 +27,13 @@ def anomaly(kind, *objects, nodes=(), evidence=None):
     return Anomaly(type=kind, title=kind.replace("-", " "), objects=objects, nodes=nodes, evidence=evidence)
 
 
-def finished(tmp_path, *anomalies, kinds=("drop-type", "drop-type"), parts=(), completed=True, error=None):
+def settle(phase, *, agreed):
+    return {"index": 90 + len(phase), "time": 99, "process": -1, "type": "info", "f": "settle", "key": None} | {
+        "value": orjson.dumps({"phase": phase, "agreed": agreed, "seconds": 10.0}).decode()
+    }
+
+
+def finished(tmp_path, *anomalies, kinds=("drop-type", "drop-type"), parts=(), completed=True, error=None, settles=()):
     """A judged run of races in `sq_0`, `sq_1`, …, one of each kind."""
     store = Store(tmp_path)
     store.write_plan(PLAN)
@@ -50,7 +58,7 @@ def finished(tmp_path, *anomalies, kinds=("drop-type", "drop-type"), parts=(), c
         {"index": n, "time": n, "process": -1, "type": "info", "f": "race", "key": row["keyspace"], "value": NOTE}
         for n, row in enumerate(rows)
     ]
-    write_table(tmp_path / "history.parquet", pa.Table.from_pylist(notes, schema=HISTORY))
+    write_table(tmp_path / "history.parquet", pa.Table.from_pylist([*notes, *settles], schema=HISTORY))
     write_table(tmp_path / "observations.parquet", OBSERVATIONS.empty_table())
     verdict = Verdict(valid=False, checker="all", anomalies=tuple(anomalies), parts=tuple(parts))
     write_summary(store, verdict, Outcome(completed=completed, error=error, exit_code=ExitCode.INVALID))
@@ -162,3 +170,24 @@ def test_the_nodes_logs_are_searched_for_the_race_where_the_anomaly_quotes_none(
 def test_facts_are_read_back_from_their_json_as_they_were(tmp_path):
     found = facts(tmp_path, anomaly("lost-rows", "sq_1.t"), anomaly("node-died"))
     assert RunFacts.from_json(orjson.loads(orjson.dumps(found.to_json()))) == found
+
+
+def test_a_run_that_began_before_its_nodes_agreed_on_the_setup_decides_nothing(tmp_path):
+    broke = [anomaly("lost-rows", "sq_1.t"), anomaly("schema-disagreement", "sq_0.t")]
+    apart = facts(tmp_path, *broke, settles=[settle("setup", agreed=False), settle("settled", agreed=True)])
+    assert [race.anomalies for race in apart.races] == [(), ()]
+    assert (apart.at_large, apart.findings, apart.judged) == ((), (), None)
+    assert [(doubt.kind, doubt.weighs) for doubt in apart.doubts] == [("undecided", True)]
+    assert RunFacts.from_json(orjson.loads(orjson.dumps(apart.to_json()))) == apart
+    cell = any_cell(PLAN.system, "drop-type", Condition("barrier"), [apart])
+    assert (cell.state, cell.tried) == ("unknown", 0)
+
+
+def test_a_cluster_that_disagrees_after_its_races_is_judged_as_ever(tmp_path):
+    late = facts(
+        tmp_path,
+        anomaly("lost-rows", "sq_1.t"),
+        settles=[settle("setup", agreed=True), settle("settled", agreed=False)],
+    )
+    assert [race.anomalies for race in late.races] == [(), ("lost-rows",)]
+    assert late.judged is not None
