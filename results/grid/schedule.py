@@ -3,8 +3,8 @@
 Cells that were raced least come first, and of these the ones that were least often not decided. Cells of one batch have been raced as often as each other, because the number of a
 race fixes its coordinators. Batches are taken in turn from two ends: of the cells that seem least likely to poison a cluster, so that
 all nodes start again and everything about them is known, and of those that seem most likely to, which lose little by each other's company. How likely that is, is
-what a cell's statements suggest (one takes away what the other rests on) until it is known what it did. In a batch the most
-likely ones come last. A batch of these is small: what it sets up for races that the cluster does not live to see is lost, and if no node
+what a cell's statements suggest (one takes away what the other rests on) until it is known what it did on that system. Where such cells
+were raced and poisoned fewer clusters than they suggest, less is made of it. In a batch the most likely ones come last. A batch of these is small: what it sets up for races that the cluster does not live to see is lost, and if no node
 starts again, most of its races are not decided.
 
 A batch that showed an anomaly of a node or of the whole cluster, and no race that explains it, is
@@ -60,8 +60,12 @@ class GridSchedule:
         self._running: dict[str, Batch] = {}
         self._suspects: deque[tuple[Place, tuple[str, ...], int]] = deque()
         self._number = 0
-        self._raced: Counter[str] = Counter()
-        self._poisoned: Counter[str] = Counter()
+        self._raced: Counter[tuple[str, str]] = Counter()
+        self._poisoned: Counter[tuple[str, str]] = Counter()
+        self._feared: dict[str, float] = {}
+        """By system, the poisonings that the statements of all races suggested."""
+        self._came: Counter[str] = Counter()
+        """By system, the poisonings that came."""
         self._begun: Counter[Place] = Counter()
 
     @property
@@ -114,7 +118,7 @@ class GridSchedule:
         turn, (system, mode), names = best
         # Alike on all systems, so that they can be compared soon.
         Random(f"{self.plan.seed} {mode} {turn}").shuffle(names)
-        names.sort(key=self._poison)
+        names.sort(key=lambda name: self._poison(system, name))
         calm = self._begun[system, mode] % 2 == 0
         self._begun[system, mode] += 1
         company = self._company((system, mode), names, calm=calm)
@@ -129,11 +133,14 @@ class GridSchedule:
         raced = {race.cell: None for race in counted_races(done)}
         broke = {race.cell for race in counted_races(done) if race.symptoms}
         undecided = {race.cell for race in counted_races(done) if race.doubts and not race.symptoms}
-        self._raced.update(name for cell in raced for name in (cell, *_statements(cell)))
+        system = done.unit.system
+        self._raced.update((system, name) for cell in raced for name in (cell, *_statements(cell)))
         poisonous = [race.cell for race in done.facts.races if LEAVES & {symptom.type for symptom in race.symptoms}]
         if raced and len(raced) < len(done.unit.cells) and not poisonous:
             poisonous = [list(raced)[-1]]
-        self._poisoned.update(name for cell in poisonous for name in (cell, *_statements(cell)))
+        self._poisoned.update((system, name) for cell in poisonous for name in (cell, *_statements(cell)))
+        self._feared[system] = self._feared.get(system, 0.0) + sum(self._risks.get(cell, 0.0) for cell in raced)
+        self._came[system] += len(poisonous)
         for name in done.unit.cells:
             if name in undecided:
                 self._failed[place, name] += 1
@@ -156,10 +163,16 @@ class GridSchedule:
         self._running[batch.id] = batch
         return batch
 
-    def _poison(self, cell: str) -> float:
-        """Estimate how likely a race of this cell poisons its cluster: as it did before, or as its statements suggest."""
-        before = self._poisoned[cell] / self._raced[cell] if self._raced[cell] else self._risks.get(cell, 0.0)
-        return before + sum((self._poisoned[name] + 0.1) / (self._raced[name] + 1) for name in _statements(cell)) / 2
+    def _poison(self, system: str, cell: str) -> float:
+        """Estimate how likely a race of this cell poisons a cluster of the system: as it did before, or as its statements suggest."""
+        raced = self._raced[system, cell]
+        before = self._poisoned[system, cell] / raced if raced else self._risks.get(cell, 0.0) * self._trust(system)
+        names = [(system, name) for name in _statements(cell)]
+        return before + sum((self._poisoned[name] + 0.1) / (self._raced[name] + 1) for name in names) / 2
+
+    def _trust(self, system: str) -> float:
+        """Estimate how much of what statements suggest comes true on a system: 1 if nothing is known, near 0 where nothing poisons a cluster."""
+        return min(1.0, (self._came[system] + 1) / (self._feared.get(system, 0.0) + 1))
 
     def _least_doubted(self, place: Place, names: Sequence[str], turn: int) -> list[str]:
         """Return the cells that were raced so often, and of these the ones that were least often not decided."""
@@ -179,7 +192,7 @@ class GridSchedule:
         for number, cell in enumerate(() if calm else reversed(names[-most:])):
             if number >= _RISKY_LEAST and alive < _SURVIVAL_LEAST:
                 return number
-            alive *= 1.0 - min(1.0, self._poison(cell))
+            alive *= 1.0 - min(1.0, self._poison(place[0], cell))
         return most
 
     def _halve(self, place: Place, names: Sequence[str], turn: int) -> None:

@@ -265,3 +265,35 @@ def test_suspects_are_raced_again_unless_a_race_explains_what_broke(
     half = wanted.next()
     assert (half is not None) == again
     assert half is None or set(half.cells) == set(first.cells[: len(first.cells) // 2])
+
+
+def sizes_of_risky_batches(*, poisonous: bool, system: str = OLD) -> list[int]:
+    """Race a hundred cells whose statements suggest the worst; return the number of cells that each batch began with."""
+    cells = [f"a{n % 4}/b{n % 3}/same-{n}" for n in range(100)]
+    wanted = GridSchedule(grid_plan(systems=(system,), tries=1, batch=50), {system: cells}, dict.fromkeys(cells, 1.0))
+    sizes = []
+    while (batch := wanted.next()) is not None:
+        if batch.number % 2:  # of the risky; those of the calm are as large as they may be
+            sizes.append(len(batch.cells))
+        wanted.finished(finished(batch, {cell: ["dangling-type"] for cell in batch.cells} if poisonous else {}))
+    return sizes
+
+
+def test_batches_of_risky_cells_grow_where_nothing_poisons_a_cluster() -> None:
+    wanted = sizes_of_risky_batches(poisonous=False)
+    assert wanted[0] >= 12
+    assert max(wanted) >= 30 > max(sizes_of_risky_batches(poisonous=True)[:2])
+
+
+def test_what_one_system_did_says_nothing_of_another() -> None:
+    cells = [f"a{n}/b/keyspace" for n in range(40)]
+    wanted = GridSchedule(grid_plan(systems=(OLD, NEW), tries=1, batch=40), {OLD: cells, NEW: cells})
+    first = wanted.next()
+    assert first is not None
+    assert first.system == OLD
+    wanted.finished(finished(first, {cell: ["dangling-type"] for cell in first.cells}))
+    sizes = []
+    while (batch := wanted.next()) is not None:
+        sizes.append(len(batch.cells))
+        wanted.finished(finished(batch))
+    assert sizes == [40]
