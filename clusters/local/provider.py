@@ -65,6 +65,7 @@ class LocalProvider:
         return Demands(
             memory_mb=(plan.nodes + plan.spares) * max(system.memory_mb for system in systems),
             features=systems[0].features.intersection(*(system.features for system in systems)),
+            when_busy=recipe_for(systems[0]).when_busy,
         )
 
     def enclosure(self, folder: Path) -> Sequence[str]:  # noqa: ARG002 - other providers look at the run's folder

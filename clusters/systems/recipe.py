@@ -21,7 +21,7 @@ Layout: TypeAlias = Literal["files", "folders", "folders-with-ids"]
 """Where a table's files lie: beside those of other tables, in a folder of its name, in one that also bears its id."""
 
 _JOINED: Final = frozenset({"features", "folders", "jmx"})
-_MERGED: Final = frozenset({"properties", "yaml"})
+_MERGED: Final = frozenset({"properties", "yaml", "when_busy"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +68,8 @@ class Recipe:
     jmx: Sequence[str]
     yaml: Mapping[str, Any]
     jvm: JavaOptions
+    when_busy: Mapping[str, str] = field(default_factory=dict)
+    """Options of a run (`-O`) of many schema changes on a busy machine."""
     joining_properties: Mapping[str, int | bool] = field(default_factory=dict)
     """System properties, over those above, of a node that joins a cluster which serves."""
     joining_yaml: Mapping[str, Any] = field(default_factory=dict)
@@ -96,7 +98,8 @@ def launch_recipe(text: str, line: tuple[int, int], wanted: Collection[str] = ()
 def _recipe(table: Mapping[str, Any], document: Mapping[str, Any], wanted: Collection[str]) -> Recipe:
     """Mix a recipe from its ingredients, in order, and then its own table: some lists grow, other values are replaced."""
     on_demand: Mapping[str, str] = table.get("on_demand", {})
-    mixed: dict[str, Any] = {"features": [*on_demand], "folders": [], "jmx": [], "properties": {}, "yaml": {}}
+    mixed: dict[str, Any] = {"features": [*on_demand], "folders": [], "jmx": []}
+    mixed |= {name: {} for name in _MERGED}
     ingredients = [*table["of"], *(name for feature, name in on_demand.items() if feature in wanted)]
     for part in (*(document["ingredient"][name] for name in ingredients), table):
         for key, value in part.items():
@@ -128,6 +131,7 @@ def _recipe(table: Mapping[str, Any], document: Mapping[str, Any], wanted: Colle
         properties=mixed["properties"],
         jmx=tuple(mixed["jmx"]),
         yaml=mixed["yaml"],
+        when_busy=mixed["when_busy"],
         jvm=JavaOptions(**{**document["jvm"], **({"heap": mixed["heap"]} if "heap" in mixed else {})}),
         joining_properties=document["joining"]["properties"],
         joining_yaml=document["joining"]["yaml"],

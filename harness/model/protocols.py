@@ -362,6 +362,8 @@ class Demands:
     """The memory of all nodes together, on this machine."""
     features: frozenset[str]
     """The features of the system, as in `Cluster.features`."""
+    when_busy: Mapping[str, str] = field(default_factory=dict)
+    """Options (`-O`) with which nodes that are busy lose no message of the schema; empty where none are known."""
 
 
 @runtime_checkable

@@ -46,6 +46,10 @@ def _lasts_for_the_time_limit(plan: Plan) -> bool:
     return endless or bool(plan.nemeses)
 
 
+def _samples_setup(plan: Plan) -> bool:
+    return all(workload_traits(load("workloads", name)).samples_setup for name in plan.workloads)
+
+
 class Phases:
     """The course of one run between boot and teardown, on any runtime."""
 
@@ -84,11 +88,13 @@ class Phases:
         everybody = self._following.look("boot")
         self._crew.connect(everybody)
         self._observer.connect(everybody)
-        self._observer.sample("running")
+        if _samples_setup(self._plan):
+            self._observer.sample("running")
         with self._notes.phase("setup"):
             self._crew.run("setup", nodes=everybody)
             self._refuse_half_a_setup()
             self._settle("setup")
+        self._observer.sample("running")
         with self._notes.phase("prepare"):
             self._crew.run("prepare", nodes=everybody)
             self._refuse_half_a_setup()

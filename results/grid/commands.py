@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -18,6 +19,7 @@ from schemaquake.results.runs.option_lists import split
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from schemaquake.harness.model.protocols import Demands
     from schemaquake.results.grid.folder import DoneBatch
     from schemaquake.results.grid.plan import GridPlan
     from schemaquake.results.grid.schedule import GridSchedule
@@ -65,7 +67,7 @@ def _grid(
     nodes: Annotated[int, typer.Option(help="number of nodes")] = 3,
     seed: Annotated[int, typer.Option(help="seed of the schedule")] = 1,
     cluster: Annotated[str, typer.Option(help="cluster provider")] = "local",
-    settle_limit: Annotated[float, typer.Option(help="seconds to wait for schema agreement")] = 10,
+    settle_limit: Annotated[float, typer.Option(help="seconds to wait for schema agreement")] = 25,
     jobs: Annotated[int, typer.Option(help="clusters at the same time, limited by memory")] = 2,
     time_budget: Annotated[float | None, typer.Option(help="minutes after which no new cluster is started")] = None,
     resume: Annotated[Path | None, typer.Option(help="folder of a grid to continue")] = None,
@@ -117,7 +119,11 @@ def _grid(
         if system is not None or known is not None:
             raise PlanError("--resume continues the plan of its folder: leave out --system and --known")
         plan = GridFolder(resume).plan()
-    able, memory_mb = _demands(plan)
+    demands = {one: _demands(plan, one) for one in plan.systems}
+    if resume is None:
+        plan = replace(plan, when_busy={one: dict(demand.when_busy) for one, demand in demands.items()})
+    able = {one: _able(plan, demand) for one, demand in demands.items()}
+    memory_mb = {one: demand.memory_mb for one, demand in demands.items()}
     earlier = [] if known is None else read_batches(known)
     folder = GridFolder.create(runs, plan, facts()) if resume is None else GridFolder(resume)
     for one in renumbered(one for one in earlier if one.unit.system in plan.systems and one.unit.mode in plan.modes):
@@ -131,29 +137,28 @@ def _grid(
     raise typer.Exit(_carry_out(plan, folder, able, memory_mb, jobs=jobs, budget_min=time_budget, as_json=as_json))
 
 
-def _demands(plan: GridPlan) -> tuple[dict[str, list[Any]], dict[str, int]]:
-    """Return the cells that each system can be raced by, and the memory of its cluster, MB. Raises PlanError, NotApplicable."""
+def _demands(plan: GridPlan, system: str) -> Demands:
+    """Return what a cluster of the system takes, and what the system is able to do. Raises PlanError for options that do not fit."""
     from schemaquake.harness.installed_options import refuse_undeclared  # noqa: PLC0415 - as above
     from schemaquake.harness.model.protocols import Forecast  # noqa: PLC0415
     from schemaquake.harness.registry import load  # noqa: PLC0415
     from schemaquake.results.grid.plan import Batch  # noqa: PLC0415
-    from schemaquake.workloads.races.grid import GridOptions, chosen_cells  # noqa: PLC0415
 
-    able: dict[str, list[Any]] = {}
-    memory_mb: dict[str, int] = {}
-    for system in plan.systems:
-        first = Batch(system=system, mode=plan.modes[0], cells=plan.cells, turn=0, number=0)
-        run_plan = plan.run_plan(first)
-        run_plan.check_options()
-        refuse_undeclared(run_plan.options, workloads=run_plan.workloads, nemeses=(), cluster=plan.cluster)
-        provider = load("clusters", plan.cluster)
-        if not isinstance(provider, Forecast):
-            raise PlanError(f"the cluster provider {plan.cluster} does not say what a cluster takes")
-        demand = provider.demands(run_plan)
-        memory_mb[system] = demand.memory_mb
-        chosen = [cell for _, cell in chosen_cells(GridOptions(cells=plan.cells), demand.features)]
-        able[system] = _closest(chosen) if plan.pairs_once else chosen
-    return able, memory_mb
+    run_plan = plan.run_plan(Batch(system=system, mode=plan.modes[0], cells=plan.cells, turn=0, number=0))
+    run_plan.check_options()
+    refuse_undeclared(run_plan.options, workloads=run_plan.workloads, nemeses=(), cluster=plan.cluster)
+    provider = load("clusters", plan.cluster)
+    if not isinstance(provider, Forecast):
+        raise PlanError(f"the cluster provider {plan.cluster} does not say what a cluster takes")
+    return provider.demands(run_plan)
+
+
+def _able(plan: GridPlan, demands: Demands) -> list[Any]:
+    """Return the cells that a system can be raced by. Raises PlanError for an unknown name, NotApplicable if there are none."""
+    from schemaquake.workloads.races.grid import GridOptions, chosen_cells  # noqa: PLC0415 - as above
+
+    chosen = [cell for _, cell in chosen_cells(GridOptions(cells=plan.cells), demands.features)]
+    return _closest(chosen) if plan.pairs_once else chosen
 
 
 def _closest(cells: Sequence[Any]) -> list[Any]:

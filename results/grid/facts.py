@@ -3,13 +3,14 @@
 A race counts if it began and its cluster still took schema changes. Where nothing but consequences is seen of a race, on a
 cluster on which an earlier race left definitions that no node can load, that race is in doubt and is raced again: its node may
 have stopped to apply schema changes before. So is every race of a cluster whose schema versions still differed after the setup: what it
-raced with is not known. An anomaly that names nothing but a canary says so of its cluster, not of the last race.
+raced with is not known, and a race that broke nothing and has a change whose outcome is unknown. An anomaly that names nothing but a canary says so of its cluster, not of the last race.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -45,9 +46,11 @@ __all__ = [
     "refused",
     "seen_again",
     "without_consequences",
+    "without_unanswered",
 ]
 
 _LAST_PHASE: Final = "final-restarted"
+_UNANSWERED: Final = "undecided: the outcome of one of its schema changes is not known"
 _NEVER_RESTARTED: Final = "unread: no node of its cluster started again"
 _EXPLANATION_MOST: Final = 1500
 _DOUBT_MOST: Final = 200
@@ -168,7 +171,7 @@ def facts_of(finished: FinishedRun, *, folder: str, seconds: float) -> BatchFact
         keyspace: [one for one in some if not one.objects or keyspace in map(keyspace_of, one.objects)]
         for keyspace, some in by_keyspace.items()
     }
-    acknowledged = _acknowledged(store)
+    outcomes = _outcomes(store)
     causes = {keyspace: finding for finding in summary.findings for keyspace in finding.races}
     races = []
     for race in store.read_analysis("races").to_pylist():
@@ -181,15 +184,16 @@ def facts_of(finished: FinishedRun, *, folder: str, seconds: float) -> BatchFact
                 cell=race["variant"],
                 keyspace=keyspace,
                 statements=tuple(text for side in race["sides"] for text in side),
-                acknowledged=acknowledged.get(keyspace, 0),
+                acknowledged=outcomes[keyspace, "ok"],
                 symptoms=symptoms,
                 finding=None if cause is None or not symptoms else _found(cause),
                 doubts=tuple(dict.fromkeys(f"{one.kind}: {shortened(one.text, _DOUBT_MOST)}" for one in about)),
             )
         )
     agreed = setup_agreed(Notes(store.read_history()).settles)
+    answered = without_unanswered(races, unanswered={keyspace for keyspace, outcome in outcomes if outcome == "info"})
     decided = seen_again(
-        without_consequences(races, at_once=_at_once(finished.plan, len(races))),
+        without_consequences(answered, at_once=_at_once(finished.plan, len(races))),
         started=finished.plan.restart == "none" or any(phase.name == _LAST_PHASE for phase in summary.phases),
     )
     return BatchFacts(
@@ -225,6 +229,17 @@ def without_consequences(races: Sequence[RaceFacts], *, at_once: int = 1) -> Ite
             yield replace(race, symptoms=(), finding=None, doubts=(*race.doubts, doubt))
         else:
             yield race
+
+
+def without_unanswered(races: Iterable[RaceFacts], *, unanswered: Collection[str]) -> list[RaceFacts]:
+    """Put in doubt each race that broke nothing and whose keyspace is one of `unanswered`: of a change it is not known if it was made.
+
+    It neither shows that both changes can be made together nor that one of them is refused.
+    """
+    return [
+        race if race.symptoms or race.keyspace not in unanswered else replace(race, doubts=(*race.doubts, _UNANSWERED))
+        for race in races
+    ]
 
 
 def seen_again(races: Iterable[RaceFacts], *, started: bool) -> Iterator[RaceFacts]:
@@ -271,19 +286,18 @@ def _symptoms(anomalies: Sequence[Anomaly], cause: Finding | None = None) -> tup
     )
 
 
-def _acknowledged(store: Store) -> dict[str, int]:
-    """Count, by keyspace, the schema changes that were acknowledged after its race began: those of its sides."""
+def _outcomes(store: Store) -> Counter[tuple[str, str]]:
+    """Count, by keyspace and outcome, the schema changes that were asked for after its race began: those of its sides."""
     notes = store.read_history().select(["time", "process", "f", "key"])
     notes = notes.filter(pc.and_(pc.equal(notes["process"], NEMESIS), pc.equal(notes["f"], "race")))
     began = {row["key"]: row["time"] for row in notes.to_pylist()}
     operations = store.read_analysis("operations").select(["key", "f", "type", "invoked"])
     changes = operations.filter(pc.is_in(operations["f"], pa.array(sorted(SCHEMA_CHANGES))))
-    counted: dict[str, int] = {}
-    for row in changes.to_pylist():
-        keyspace = keyspace_of(row["key"])
-        if row["type"] == "ok" and row["invoked"] >= began.get(keyspace, math.inf):
-            counted[str(keyspace)] = counted.get(str(keyspace), 0) + 1
-    return counted
+    return Counter(
+        (str(keyspace_of(row["key"])), row["type"])
+        for row in changes.to_pylist()
+        if row["invoked"] >= began.get(keyspace_of(row["key"]), math.inf)
+    )
 
 
 def _race(document: Mapping[str, Any]) -> RaceFacts:

@@ -6,7 +6,7 @@ The plan is written into the grid's folder, and a resumed grid must have the sam
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 from schemaquake.harness.errors import PlanError
@@ -73,6 +73,8 @@ class GridPlan:
     """Races released at once in mode `barrier`; a grid planned before there were lanes has one."""
     options: tuple[str, ...] = ()
     """Further options of every run, as `-O` takes them: `yaml.NAME=VALUE`."""
+    when_busy: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """By system, options of its runs that `options` may replace (`Demands.when_busy`); a grid planned before has none."""
     cluster: str = "local"
     nodes: int = 3
     seed: int = 1
@@ -116,7 +118,7 @@ class GridPlan:
         )
 
     def _options(self, batch: Batch) -> dict[str, str]:
-        options = named_values(self.options) | {"cells": ",".join(batch.cells)}
+        options = {**self.when_busy.get(batch.system, {}), **named_values(self.options), "cells": ",".join(batch.cells)}
         if batch.turn:
             options["first-race"] = str(batch.turn)
         if batch.mode != "barrier":

@@ -70,6 +70,7 @@ class Grid:
 
     name = "grid"
     requires = frozenset({"keyspaces", "tables"})
+    samples_setup = False
     options = GridOptions()
 
     def faults(self, context: Context) -> Sequence[FaultRequest]:

@@ -8,6 +8,7 @@ import pytest
 
 from schemaquake.clusters.systems.configuration import Place, server_folders, yaml
 from schemaquake.clusters.systems.coordinates import KNOWN_VERSIONS
+from schemaquake.clusters.systems.server_options import system_properties, yaml_settings
 from schemaquake.clusters.systems.system import parse_system, recipe_for, split_system
 from schemaquake.harness.errors import PlanError
 from schemaquake.harness.registry import load_all
@@ -129,3 +130,12 @@ def test_a_tool_has_a_heap_of_its_own():
     tool = jvm.arguments(heap=["-Xmx128m"])
     assert tool[0] == "-Xmx128m"
     assert tool[1:] == jvm.arguments()[len(jvm.heap) :]
+
+
+@pytest.mark.parametrize("version", KNOWN_VERSIONS)
+def test_options_for_busy_nodes_are_settings_that_the_line_has_already(version):
+    """Or the server would pass over them, or not start: each raises a limit that the recipe itself sets."""
+    recipe = recipe_for(parse_system(f"cassandra:{version}"))
+    assert set(yaml_settings(recipe.when_busy)) <= set(recipe.yaml)
+    assert set(system_properties(recipe.when_busy)) <= set(recipe.properties)
+    assert bool(recipe.when_busy) == (recipe.client == "cql")

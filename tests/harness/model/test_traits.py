@@ -46,7 +46,7 @@ class Cluster:
 
 
 def test_what_is_not_declared_has_its_default():
-    assert workload_traits(Plain()) == WorkloadTraits(endless=False)
+    assert workload_traits(Plain()) == WorkloadTraits(endless=False, samples_setup=True)
     assert nemesis_traits(Plain()) == NemesisTraits(needs=frozenset(), allowed_by=None, disturbs=None)
     assert cluster_traits(Plain()) == ClusterTraits(pull_delay_s=0, run_name=None)
 

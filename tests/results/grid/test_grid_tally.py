@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from grids import NEW, OLD, finished, grid_plan, race, symptom
 
@@ -12,6 +14,7 @@ from schemaquake.results.grid.facts import (
     begun_alike,
     seen_again,
     without_consequences,
+    without_unanswered,
 )
 from schemaquake.results.grid.folder import DoneBatch
 from schemaquake.results.grid.markdown import render_grid_markdown
@@ -231,3 +234,24 @@ def test_pages_say_what_broke_and_let_no_text_of_a_cluster_out() -> None:
 def test_a_grid_of_which_nothing_was_raced_has_a_page() -> None:
     assert "Nothing was raced yet" in render_grid_html(page_state())
     assert render_grid_markdown(page_state()).endswith("\n")
+
+
+def test_a_race_is_not_called_refused_for_a_change_that_nobody_answered() -> None:
+    held = replace(race(TYPE, acknowledged=1), keyspace="sq_1")
+    broke = replace(race(TABLE, "dangling-type", acknowledged=1), keyspace="sq_2")
+    assert without_unanswered([held, broke], unanswered=()) == [held, broke]
+    found = states(done(OLD, *without_unanswered([held, broke], unanswered={"sq_1", "sq_2"})))
+    assert (found[OLD, TYPE].state, found[OLD, TYPE].tried) == ("unknown", 0)
+    assert (found[OLD, TABLE].state, found[OLD, TABLE].broken) == ("broke", 1)
+    assert states(done(OLD, held))[OLD, TYPE].state == "refused"
+
+
+def test_options_for_busy_nodes_are_those_of_their_system_and_the_users_come_first() -> None:
+    busy = {OLD: {"yaml.request_timeout": "60s", "property.a": "1"}}
+    plan = grid_plan(when_busy=busy, options=("yaml.request_timeout=7s",))
+    old, new = (plan.run_plan(batch(system, TYPE)).options for system in (OLD, NEW))
+    assert (old["yaml.request_timeout"], old["property.a"]) == ("7s", "1")
+    assert "property.a" not in new
+    assert GridPlan.from_json(plan.to_json()) == plan
+    earlier = {name: value for name, value in plan.to_json().items() if name != "when_busy"}
+    assert not GridPlan.from_json(earlier).when_busy
