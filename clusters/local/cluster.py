@@ -10,6 +10,7 @@ from typing import Any
 
 from schemaquake.clusters.cql.client import CqlConnector
 from schemaquake.clusters.local import namespaces
+from schemaquake.clusters.local.addresses import Addresses
 from schemaquake.clusters.local.node import Launch, local_node, prepare_to_join
 from schemaquake.clusters.local.startup_archive import archive_arguments
 from schemaquake.clusters.local.versions import LocalVersion, Versions
@@ -44,7 +45,7 @@ class InstalledVersion:
 
 def _places(
     system: System, recipe: Recipe, names: Sequence[str], spares: Sequence[str], folder: Path
-) -> Mapping[str, Place]:
+) -> dict[str, Place]:
     """Find the place of every node: its address, its token, whom it asks for others, and its folder.
 
     Founders divide the ring evenly. The token of a spare lies in the middle of a founder's range.
@@ -109,6 +110,8 @@ class LocalCluster:
         self.nodes: Sequence[ServerNode] = [
             local_node(name, place, versions[0].launch) for name, place in self._places.items()
         ]
+        self._connect_to = {node.name: node.address for node in self.nodes}
+        """Where the harness finds each node, also when the node tells others of another address."""
         self._founders = [node for node in self.nodes if node.name in names]
         self._others = {o.system.version: o.system.cql for o in others if o.system.cql is not None}
         cql = None if system.cql is None else self._cql_connector(system.cql)
@@ -116,13 +119,11 @@ class LocalCluster:
         now: dict[str, System] = {}
         self._reshaping = Reshaping(self.nodes, system, cql, spares=spares, prepare=self._prepare_to_join, now=now)
         self._versions = Versions(self.nodes, self._places, versions, commands=self._reshaping.commands, now=now)
+        self._addressing = Addresses(self.nodes, self._places, system, launch_of=self._versions.launch_of)
 
     def _cql_connector(self, dialect: CqlDialect) -> CqlConnector:
         releases = {self.system.version: dialect, **self._others} if self._others else {}
-        return CqlConnector(self._addresses(), CLIENT_PORTS[self.system.client], dialect, releases=releases)
-
-    def _addresses(self) -> Mapping[str, str]:
-        return {node.name: node.address for node in self.nodes}
+        return CqlConnector(self._connect_to, CLIENT_PORTS[self.system.client], dialect, releases=releases)
 
     def members(self) -> Mapping[str, Member]:
         """Read the state of every node from those that answer; before the start it is the plan. Raises ClusterError."""
@@ -186,6 +187,14 @@ class LocalCluster:
     def token_at(self, fraction: float) -> str:
         """Return the token that lies this far along the ring, from 0 to 1."""
         return self._reshaping.token_at(fraction)
+
+    def cannot_readdress(self) -> str | None:
+        """Return why the nodes' addresses cannot be changed; see `schemaquake.harness.model.topology.ChangesAddresses`."""
+        return self._addressing.cannot_readdress()
+
+    def readdress(self, names: Sequence[str], *, limit_s: float) -> Attempt:
+        """End these servers, change their addresses, and start them together. Raises ClusterError."""
+        return self._addressing.readdress(names, limit_s=limit_s)
 
     def _prepare_to_join(
         self, node: ServerNode, *, seeds: Sequence[str], takes_place: bool, properties: Mapping[str, str]
@@ -261,7 +270,7 @@ class LocalCluster:
 
     def connector(self) -> Connector:
         """Make the connector for the protocol of the system's clients; each session is pinned to one address."""
-        addresses = self._addresses()
+        addresses = self._connect_to
         port = CLIENT_PORTS[self.system.client]
         if self.system.cql is not None:
             return self._cql_connector(self.system.cql)

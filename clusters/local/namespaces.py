@@ -17,7 +17,7 @@ from typing import Final
 
 from schemaquake.harness.errors import ClusterError, EnvironmentLacks
 
-__all__ = ["SUBNET", "address_of", "enclosure", "in_namespace", "lay_network", "open_enclosure"]
+__all__ = ["SUBNET", "address_of", "change_address", "enclosure", "in_namespace", "lay_network", "open_enclosure"]
 
 SUBNET: Final = "10.77.0"
 """The cluster's /24 network, private to the enclosure, so that every run may use it."""
@@ -103,6 +103,14 @@ def lay_network(names: Sequence[str]) -> None:
 def address_of(number: int) -> str:
     """Return the address of node `number`, counted from 1."""
     return f"{SUBNET}.{number}"
+
+
+def change_address(name: str, old: str, new: str) -> None:
+    """Have a node speak from another address of the network; it is still reached at the old one. Raises ClusterError."""
+    _run("ip", "-n", name, "addr", "del", f"{old}/24", "dev", "eth0")
+    _run("ip", "-n", name, "addr", "add", f"{new}/24", "dev", "eth0")
+    # Without a network of its own: packets to others leave under the address whose network it is.
+    _run("ip", "-n", name, "addr", "add", f"{old}/32", "dev", "eth0")
 
 
 def in_namespace(name: str) -> list[str]:

@@ -6,7 +6,7 @@ each of them is the cluster's affair.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
@@ -15,7 +15,7 @@ from schemaquake.harness.model.operation import JSON, Completion
 from schemaquake.harness.model.protocols import Cluster, Fault
 from schemaquake.harness.model.steps import Invoke
 
-__all__ = ["AsksAsClient", "Attempt", "ChangesTopology", "Requests", "TopologyVerb"]
+__all__ = ["AsksAsClient", "Attempt", "ChangesAddresses", "ChangesTopology", "Requests", "TopologyVerb"]
 
 TopologyVerb: TypeAlias = Literal[
     "decommission",
@@ -117,6 +117,22 @@ class ChangesTopology(Protocol):
 
     def token_at(self, fraction: float) -> str:
         """Return the token that lies this far along the ring, from 0 to 1."""
+        ...
+
+
+@runtime_checkable
+class ChangesAddresses(Protocol):
+    """A cluster whose nodes can be given other addresses."""
+
+    def cannot_readdress(self) -> str | None:
+        """Return why the addresses of these nodes cannot be changed, as a sentence; None if they can."""
+        ...
+
+    def readdress(self, names: Sequence[str], *, limit_s: float) -> Attempt:
+        """End these servers, give each node another address, start all, and wait until they serve.
+
+        May be called again after a failure: a node that has its new address keeps it, and is started if it does not run.
+        """
         ...
 
 
