@@ -40,6 +40,13 @@ reach = ("import socket, time; end = time.monotonic() + 20\\n"
          "    except OSError:\\n"
          "        assert time.monotonic() < end\\n"
          "        time.sleep(0.05)\\n")
+namespaces.change_address("n2", namespaces.address_of(2), "10.77.0.122")
+heard["n2 speaks from"] = subprocess.run(
+    [*namespaces.in_namespace("n2"), "ip", "-o", "route", "get", namespaces.address_of(1)],
+    capture_output=True, text=True, check=True).stdout.split("src ")[1].split()[0]
+kept = subprocess.run([*namespaces.in_namespace("n2"), "ip", "-o", "-4", "addr", "show", "dev", "eth0"],
+                      capture_output=True, text=True, check=True).stdout
+heard["n2 keeps"] = namespaces.address_of(2) + "/32" in kept
 for place, prefix in (("n2", namespaces.in_namespace("n2")), ("harness", [])):
     heard["from " + place] = subprocess.run([*prefix, sys.executable, "-c", reach], capture_output=True, text=True,
                                             check=True).stdout.strip()
@@ -54,7 +61,7 @@ from schemaquake.clusters.local.namespaces import enclosure
 sys.exit(subprocess.run([*enclosure(), sys.executable, "-c", sys.argv[1], sys.argv[2]]).returncode)
 """
 
-EXPECTED = '{"n1": "10.77.0.1/24", "n2": "10.77.0.2/24", "from n2": "n1 here", "from harness": "n1 here"}\n'
+EXPECTED = '{"n1": "10.77.0.1/24", "n2": "10.77.0.2/24", "n2 speaks from": "10.77.0.122", "n2 keeps": true, "from n2": "n1 here", "from harness": "n1 here"}\n'
 
 
 @pytest.fixture(params=["root", "ordinary user"])
