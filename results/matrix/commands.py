@@ -58,6 +58,13 @@ def _matrix(
         bool, typer.Option("--full", help="fifteen versions of Cassandra; the default without --system")
     ] = False,
     quick: Annotated[bool, typer.Option("--quick", help="five versions and the four fastest races")] = False,
+    topology: Annotated[
+        bool,
+        typer.Option("--topology", help="operations on the topology, each alone and with a kill at each of its steps"),
+    ] = False,
+    upgrades: Annotated[
+        bool, typer.Option("--upgrades", help="rolling upgrades, each alone and with a kill at each of its steps")
+    ] = False,
     controls: Annotated[
         bool | None,
         typer.Option(
@@ -72,6 +79,9 @@ def _matrix(
         int | None, typer.Option(help="maximum runs per cell; default: 1 if systems are named")
     ] = None,
     nodes: Annotated[int | None, typer.Option(help="number of nodes; default: 3")] = None,
+    spares: Annotated[
+        int | None, typer.Option(help="nodes prepared beside them, which nemeses may make join; default: 0")
+    ] = None,
     races: Annotated[int | None, typer.Option(help="races of each kind per run; default: 6")] = None,
     seed: Annotated[int | None, typer.Option(help="seed of every run's schedule; default: 1")] = None,
     time_limit: Annotated[float | None, typer.Option(help="length of the main phase in seconds; default: 30")] = None,
@@ -116,9 +126,11 @@ def _matrix(
     from schemaquake.results.matrix.matrix_plan import expanded, preset  # noqa: PLC0415 - all other commands would wait
     from schemaquake.results.summary.run_summary import CONTROL  # noqa: PLC0415
 
-    chosen: Preset | None = "quick" if quick else "full" if full or (not system and resume is None) else None
-    if quick and full:
-        raise PlanError("--quick and --full exclude each other: give one of them")
+    presets: dict[Preset, bool] = {"quick": quick, "full": full, "topology": topology, "upgrades": upgrades}
+    named = [name for name, is_given in presets.items() if is_given]
+    if len(named) > 1:
+        raise PlanError(f"--{named[0]} and --{named[1]} exclude each other: give one of them")
+    chosen: Preset | None = named[0] if named else "full" if not system and resume is None else None
     asked = {
         "systems": tuple(system) if system else None,
         "workloads": expanded([part for entry in workload for part in split(entry)]) if workload else None,
@@ -127,6 +139,7 @@ def _matrix(
         "confidence": confidence,
         "tries_max": tries_max,
         "nodes": nodes,
+        "spares": spares,
         "races": races,
         "seed": seed,
         "time_limit_s": time_limit,
@@ -140,7 +153,7 @@ def _matrix(
     if resume is not None:
         plan = _resumed(resume, plan, given)
     assert plan is not None
-    refuse_undeclared(plan.options, workloads=plan.all_workloads, nemeses=plan.all_nemeses, cluster=plan.cluster)
+    refuse_undeclared(plan.all_options, workloads=plan.all_workloads, nemeses=plan.all_nemeses, cluster=plan.cluster)
     budget = time_budget if time_budget is not None else preset(chosen)["time_budget_min"] if chosen else None
     if judge_again and resume is None:
         raise PlanError("--judge-again needs recorded runs: name the matrix with --resume FOLDER")
@@ -159,7 +172,7 @@ def _matrix(
 
 def planned(chosen: Preset | None, given: dict[str, Any]) -> MatrixPlan:
     """Build the plan from the options given, on top of the preset. Without a preset, each cell is run once. Raises PlanError."""
-    from schemaquake.results.matrix.matrix_plan import Condition, MatrixPlan, preset, shell  # noqa: PLC0415 - as above
+    from schemaquake.results.matrix.matrix_plan import MatrixPlan, conditions_of, preset, shell  # noqa: PLC0415 - as above
 
     values: dict[str, Any] = {"tries_max": 1, "controls": False}
     if chosen is not None:
@@ -167,8 +180,9 @@ def planned(chosen: Preset | None, given: dict[str, Any]) -> MatrixPlan:
         values = {
             "systems": tuple(lists["systems"]),
             "workloads": tuple(lists["workloads"]),
-            "conditions": tuple(Condition(mode) for mode in lists["modes"]),
-            "controls": True,
+            "conditions": conditions_of(chosen),
+            "controls": "modes" in lists,
+            **lists.get("values", {}),
             **{name: lists[name] for name in ("races", "confidence", "tries_max")},
         }
     elif "confidence" in given:

@@ -71,7 +71,9 @@ def demands_of(plan: MatrixPlan) -> dict[str, Demands | None]:
     objections = []
     for system in plan.systems:
         try:
-            found[system] = provider.demands(Plan(system=system, workloads=plan.workloads[:1], nodes=plan.nodes))
+            found[system] = provider.demands(
+                Plan(system=system, workloads=plan.workloads[:1], nodes=plan.nodes, spares=plan.spares)
+            )
         except PlanError as error:
             objections.append(str(error))
     if objections:

@@ -6,6 +6,7 @@ the same plan.
 
 from __future__ import annotations
 
+import re
 import shlex
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -26,9 +27,9 @@ from schemaquake.results.summary.run_summary import CONTROL
 from schemaquake.workloads.races.engine import RacingWorkload
 from schemaquake.workloads.races.options import Mode, racing_options
 
-__all__ = ["Condition", "MatrixPlan", "Preset", "Unit", "document", "preset"]
+__all__ = ["Condition", "MatrixPlan", "Preset", "Unit", "conditions_of", "document", "preset"]
 
-Preset: TypeAlias = Literal["full", "quick"]
+Preset: TypeAlias = Literal["full", "quick", "topology", "upgrades"]
 
 SHARED: Final = "racing-ddl"
 """Workload in which several kinds of race take turns on one cluster."""
@@ -40,6 +41,22 @@ class Condition:
 
     mode: Mode
     nemeses: tuple[str, ...] = ()
+    """Each by its name, or with options of the run behind colons: `decommission:aim=kill@START`."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The nemeses without options."""
+        return tuple(dict.fromkeys(_parse_nemesis(text)[0] for text in self.nemeses))
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """The options that stand behind nemeses. Raises PlanError for two values of one."""
+        found: dict[str, str] = {}
+        for text in self.nemeses:
+            for name, value in _parse_nemesis(text)[1]:
+                if found.setdefault(name, value) != value:
+                    raise PlanError(f"--nemesis {','.join(self.nemeses)}: {name} has two values")
+        return found
 
     @property
     def name(self) -> str:
@@ -81,6 +98,8 @@ class MatrixPlan:
     controls: bool = True
     cluster: str = "local"
     nodes: int = 3
+    spares: int = 0
+    """Nodes that are prepared beside `nodes`, for nemeses that make one join."""
     seed: int = 1
     races: int = 6
     """Races of each kind per run."""
@@ -144,7 +163,12 @@ class MatrixPlan:
     @property
     def all_nemeses(self) -> tuple[str, ...]:
         """The nemeses of all its conditions, each once."""
-        return tuple(dict.fromkeys(name for one in self.conditions for name in one.nemeses))
+        return tuple(dict.fromkeys(name for one in self.conditions for name in one.names))
+
+    @property
+    def all_options(self) -> Mapping[str, str]:
+        """The options of all its runs, each with one of its values."""
+        return {name: value for one in self.conditions for name, value in one.options.items()} | dict(self.options)
 
     def condition(self, name: str) -> Condition:
         """Look up the condition of that name. Raises KeyError."""
@@ -158,7 +182,8 @@ class MatrixPlan:
             workloads=(SHARED,) if len(unit.workloads) > 1 else unit.workloads,
             cluster=self.cluster,
             nodes=self.nodes,
-            nemeses=unit.condition.nemeses,
+            spares=self.spares,
+            nemeses=unit.condition.names,
             # Workloads without races have no race numbers to continue from: another seed makes other operations.
             seed=self.seed if racing else self.seed + unit.turn,
             time_limit_s=self.time_limit_s,
@@ -166,7 +191,7 @@ class MatrixPlan:
             start_timeout_s=self.start_timeout_s,
             request_timeout_s=self.request_timeout_s,
             restart=self.restart,
-            options=self._racing_options(unit) if racing else self._other_options(unit),
+            options={**(self._racing_options(unit) if racing else self._other_options(unit)), **unit.condition.options},
         )
 
     def _racing_options(self, unit: Unit) -> Mapping[str, str]:
@@ -218,9 +243,34 @@ class MatrixPlan:
 
 
 def preset(name: Preset) -> Mapping[str, Any]:
-    """Return a preset from matrix.toml: systems, workloads, modes, races, confidence, tries_max, time_budget_min."""
+    """Return a preset from matrix.toml: systems, workloads, modes, races, confidence, tries_max, time_budget_min.
+
+    One of operations has `nemeses` and `aims` in place of `modes`, each operation without and with each aim, and values of the plan in
+    `values`.
+    """
     found: Mapping[str, Any] = document()[name]
     return found
+
+
+def conditions_of(name: Preset) -> tuple[Condition, ...]:
+    """Return the conditions of a preset."""
+    lists = preset(name)
+    aims = ["", *(f":aim={aim}" for aim in lists.get("aims", ()))]
+    aimed = [Condition("barrier", (f"{nemesis}{aim}",)) for nemesis in lists.get("nemeses", ()) for aim in aims]
+    plain = [Condition("barrier", (nemesis,)) for nemesis in lists.get("unaimed", ())]
+    return (*(Condition(mode) for mode in lists.get("modes", ())), *aimed, *plain)
+
+
+def _parse_nemesis(text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """Split `decommission:aim=kill@START:aim-s=5` into its name and its options. Raises PlanError.
+
+    A colon begins an option where a name and an equals sign follow, so that values may have colons.
+    """
+    name, *parts = re.split(r":(?=[a-z][a-z0-9_.-]*=)", text)
+    if ":" in name or not name:
+        raise PlanError(f"--nemesis {text}: behind a colon stands an option, as in decommission:aim=kill@START")
+    found = [part.partition("=") for part in parts]
+    return name, tuple((option, value) for option, _, value in found)
 
 
 def expanded(workloads: Sequence[str]) -> tuple[str, ...]:

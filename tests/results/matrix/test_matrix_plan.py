@@ -161,3 +161,50 @@ def test_the_exit_code_is_that_of_the_worst_cell(states, controls, ending, code)
         command="",
     )
     assert exit_code(matrix, ending) == code
+
+
+def run_of(plan, condition):
+    first = Unit(
+        system=plan.systems[0], workloads=plan.workloads[:1], condition=condition, first_race=0, races=1, turn=0
+    )
+    return plan.run_plan(first)
+
+
+def test_a_nemesis_may_have_options_of_its_own_behind_colons():
+    conditions = (
+        Condition("barrier", ("decommission:aim=kill@stream:peer:aim-s=5", "kill")),
+        Condition("barrier", ("move",)),
+    )
+    plan = MatrixPlan(systems=("cassandra:5.0.9",), workloads=("set",), conditions=conditions, nodes=4, spares=1)
+    aimed, plain = (run_of(plan, condition) for condition in conditions)
+    assert (aimed.nemeses, aimed.options, aimed.spares) == (
+        ("decommission", "kill"),
+        {"aim": "kill@stream:peer", "aim-s": "5"},
+        1,
+    )
+    assert (plain.nemeses, plain.options) == (("move",), {})
+    assert (plan.all_nemeses, plan.all_options) == (("decommission", "kill", "move"), aimed.options)
+    assert len({condition.name for condition in conditions}) == 2
+    assert MatrixPlan.from_json(plan.to_json()) == plan
+
+
+@pytest.mark.parametrize(
+    "text", ["decommission:kill", "decommission:aim=x,move:aim=y", ":aim=x"]
+)
+def test_what_is_no_option_of_a_nemesis_is_refused(text):
+    condition = Condition("barrier", tuple(text.split(",")))
+    with pytest.raises(PlanError):
+        MatrixPlan(systems=("cassandra:5.0.9",), workloads=("set",), conditions=(condition,), nodes=4)
+
+
+@pytest.mark.parametrize("name", ["topology", "upgrades"])
+def test_operations_stand_alone_and_with_a_fault_at_each_of_their_steps(name):
+    plan = planned(name, {})
+    alone = [one for one in plan.conditions if "aim" not in one.options]
+    aimed = [one for one in plan.conditions if "aim" in one.options]
+    aims = {one.options["aim"] for one in aimed}
+    assert set(preset(name)["aims"]) == aims
+    assert len(aimed) == len(preset(name)["nemeses"]) * len(aims)
+    assert {one.names for one in aimed} <= {one.names for one in alone}
+    assert all(run_of(plan, one).nemeses == one.names for one in plan.conditions)
+    assert plan.all_conditions == plan.conditions, "no races, no controls"
