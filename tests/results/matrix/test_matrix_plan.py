@@ -188,9 +188,7 @@ def test_a_nemesis_may_have_options_of_its_own_behind_colons():
     assert MatrixPlan.from_json(plan.to_json()) == plan
 
 
-@pytest.mark.parametrize(
-    "text", ["decommission:kill", "decommission:aim=x,move:aim=y", ":aim=x"]
-)
+@pytest.mark.parametrize("text", ["decommission:kill", "decommission:aim=x,move:aim=y", ":aim=x"])
 def test_what_is_no_option_of_a_nemesis_is_refused(text):
     condition = Condition("barrier", tuple(text.split(",")))
     with pytest.raises(PlanError):
