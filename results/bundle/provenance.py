@@ -14,7 +14,7 @@ from schemaquake.results.bundle.manifest import FORMAT
 from schemaquake.results.store.store import Store
 from schemaquake.results.summary.run_summary import RunSummary
 
-__all__ = ["claims_of", "provenance_of"]
+__all__ = ["claims_of", "derived_provenance_of", "provenance_of"]
 
 _LIBRARIES: Final = ("numpy", "numba", "pyarrow", "orjson")
 _LOCAL: Final = "local.json"
@@ -23,24 +23,30 @@ _DOCKER: Final = "docker.json"
 
 def provenance_of(store: Store, summary: RunSummary, redactions: Mapping[str, int]) -> dict[str, Any]:
     """Collect the provenance of a judged run whose files are redacted. Raises HistoryError for a damaged file."""
-    environment = {str(name): str(value) for name, value in _read(store, "environment.json").items()}
-    local, docker = _read(store, _LOCAL), _read(store, _DOCKER)
     return {
         "format": FORMAT,
         "run": summary.run,
         "started": summary.started,
-        "command": store.read_plan().command_line(),
         "bundled_by": {
             "schemaquake": schemaquake.__version__,
             "python": platform.python_version(),
             **{name: version(name) for name in _LIBRARIES},
         },
-        "environment": environment,
+        "redactions": dict(sorted(redactions.items())),
+        **derived_provenance_of(store),
+        **claims_of(summary),
+    }
+
+
+def derived_provenance_of(store: Store) -> dict[str, Any]:
+    """Collect what the run's files say of its servers and its machine. Raises HistoryError for a damaged file."""
+    local, docker = _read(store, _LOCAL), _read(store, _DOCKER)
+    return {
+        "command": store.read_plan().command_line(),
+        "environment": {str(name): str(value) for name, value in _read(store, "environment.json").items()},
         "jars": {str(name): str(digest) for name, digest in (local.get("jars") or {}).items()},
         "digest_of_jars": local.get("digest"),
         "image": docker.get("image_id"),
-        "redactions": dict(sorted(redactions.items())),
-        **claims_of(summary),
     }
 
 

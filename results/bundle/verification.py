@@ -16,6 +16,8 @@ from typing import Any, Final, Literal, TypeAlias
 import orjson
 import pyarrow as pa
 
+import schemaquake
+from schemaquake.clusters.systems.checksums import differing
 from schemaquake.harness.errors import ExitCode, HistoryError, SchemaquakeError
 from schemaquake.harness.faults.ledger import FILE_NAME as LEDGER
 from schemaquake.harness.faults.ledger import read_ledger
@@ -27,7 +29,7 @@ from schemaquake.results.bundle.archive import Limits, open_archive
 from schemaquake.results.bundle.bundling import TABLES, is_file_of_a_bundle
 from schemaquake.results.bundle.differences import differences, verdict_differences
 from schemaquake.results.bundle.manifest import MANIFEST, SUMS, Manifest, sha256_of
-from schemaquake.results.bundle.provenance import claims_of
+from schemaquake.results.bundle.provenance import claims_of, derived_provenance_of
 from schemaquake.results.bundle.rejudging import judge_again
 from schemaquake.results.bundle.signing import SIGNATURE, check_signature
 from schemaquake.results.store.examination import examine
@@ -43,6 +45,8 @@ _NAMED_MOST: Final = 50
 """Differences that one check names; the last line says how many more there are."""
 _FOLLOWING_MOST: Final = 10
 """The same for what is derived from a verdict that differs itself."""
+_MAY_LACK: Final = ("signature", "jars")
+"""Checks without which a bundle can agree all the same: nobody signed it, or its servers were somebody's own build."""
 _REQUIRED: Final = ("plan.json", "verdict.json", SUMMARY)
 
 
@@ -73,7 +77,7 @@ class Verified:
     def exit_code(self) -> ExitCode:
         """VALID if everything was checked and agrees, INVALID if anything differs, else UNKNOWN."""
         valid: Mapping[CheckState, Any] = {"ok": True, "differs": False, "not checked": "unknown"}
-        counted = [check for check in self.checks if check.name != "signature" or check.state != "not checked"]
+        counted = [check for check in self.checks if check.name not in _MAY_LACK or check.state != "not checked"]
         return ExitCode.of(combine(valid[check.state] for check in counted))
 
     def to_json(self) -> dict[str, Any]:
@@ -278,8 +282,26 @@ def _judged_again(
     most = _NAMED_MOST if verdict.state == "ok" else _FOLLOWING_MOST
     summary = replace(read_summary(store), run=run)
     yield _differs("summary", _summary_lines(files[SUMMARY], orjson.loads(orjson.dumps(summary.to_json()))), most=most)
-    claims = {name: manifest.predicate.get(name) for name in claims_of(summary)}
-    yield _differs("claims", differences(claims, orjson.loads(orjson.dumps(claims_of(summary)))), most=most)
+    expected = {**derived_provenance_of(store), **claims_of(summary)}
+    if (manifest.predicate.get("bundled_by") or {}).get("schemaquake") != schemaquake.__version__:
+        del expected["command"]  # another version may have had other options; the plan is judged all the same
+    claims = {name: manifest.predicate.get(name) for name in expected}
+    yield _differs("claims", differences(claims, orjson.loads(orjson.dumps(expected))), most=most)
+    if manifest.predicate.get("jars"):
+        yield _jars(store, manifest)
+
+
+def _jars(store: Store, manifest: Manifest) -> Check:
+    """Compare the jars that the servers ran with those that were published under the same names."""
+    plan, jars = store.read_plan(), manifest.predicate["jars"]
+    if plan.distribution is not None:
+        reason = "the servers were of a distribution of its author's own, which nothing here knows"
+        return Check(name="jars", state="not checked", details=(reason,))
+    if not isinstance(jars, dict):
+        return _differs("jars", ["the manifest has no list of jars"])
+    return _differs(
+        "jars", differing(plan.system.partition(":")[2], {str(name): str(one) for name, one in jars.items()})
+    )
 
 
 def _compare(

@@ -24,6 +24,7 @@ from schemaquake.results.findings.finding import Rate
 from schemaquake.results.findings.lifecycle import FollowedFinding, follow_findings
 from schemaquake.results.findings.tracking import Observation
 from schemaquake.results.site.analysis import render_analysis
+from schemaquake.results.site.answers import ANSWERS, ANSWERS_PAGE, Answered, answer_pages, answers_of
 from schemaquake.results.site.collecting import Collected, collect, find_bundles, write_if_changed
 from schemaquake.results.site.examples import Example, examples_of
 from schemaquake.results.site.feed import FeedEntry, render_badge, render_feed
@@ -103,7 +104,9 @@ def publish(paths: Iterable[Path], site: Path, *, curation: Curation = NOTHING_C
     pages_of_runs = {record.row.page for record in collected.records}
     ids = {name for one in findings for name in {one.id, *one.ids}}
     overviews, undrawn = overviews_of(others, pages_of_runs, ids)
-    for name, content in _pages(collected, systems, findings, examples, overviews, undrawn, address):
+    answered, unasked = answers_of(corpora, site / CACHE)
+    undrawn += unasked
+    for name, content in _pages(collected, systems, findings, examples, overviews, answered, undrawn, address):
         kept.add(name)
         path = site / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -144,10 +147,12 @@ def _refuse_other_folders(site: Path) -> None:
 
 def _remove_others(site: Path, kept: set[str]) -> None:
     """Remove pages of runs and findings that are gone."""
-    for folder in ("runs", "findings", "versions", "compare", "reports", "badges", "data", "overviews"):
+    for folder in ("runs", "findings", "versions", "compare", "reports", "badges", "data", "overviews", ANSWERS):
         for path in (site / folder).glob("*"):
             if path.is_file() and f"{folder}/{path.name}" not in kept:
                 path.unlink()
+    if ANSWERS_PAGE not in kept:
+        (site / ANSWERS_PAGE).unlink(missing_ok=True)
 
 
 # ── pages ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -159,6 +164,7 @@ def _pages(
     findings: Sequence[FollowedFinding],
     examples: Mapping[str, Example],
     overviews: Sequence[Overview],
+    answered: Sequence[Answered],
     undrawn: Sequence[tuple[str, str]],
     address: str,
 ) -> Iterator[tuple[str, bytes]]:
@@ -177,6 +183,9 @@ def _pages(
         yield from _version_pages(version, versions, findings, views)
     yield from _lists(rows, versions, findings, views)
     yield from ((one.path, one.content) for one in overviews)
+    yield from answer_pages(
+        answered, pages_of_runs={row.page for row in rows}, findings=views.keys(), systems=systems
+    )  # fmt: skip
     entries = [FeedEntry(one.id, views[one.id]["title"], event) for one in findings for event in one.life.events]
     yield "feed.xml", render_feed(entries, address=address)
     affected = sum(view["stage"] not in {"verified", "invalid"} for view in views.values())
@@ -186,7 +195,7 @@ def _pages(
         "index.html",
         render(
             "index.html.j2", depth=0, here="index", findings=list(views.values()), runs=len(rows), systems=systems,
-            unread=[*collected.unread, *undrawn], overviews=overviews,
+            unread=[*collected.unread, *undrawn], overviews=overviews, answered=bool(answered),
         ).encode(),
     )  # fmt: skip
 

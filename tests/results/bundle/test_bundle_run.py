@@ -8,15 +8,16 @@ from pathlib import Path
 
 import orjson
 import pytest
-from bundles import RUN, contents_of, forged, judged_run
+from bundles import RUN, contents_of, forged, judged_run, repacked
 
+from schemaquake.clusters.systems.checksums import published
 from schemaquake.harness.errors import ExitCode, HistoryError, PlanError
-from schemaquake.harness.sealed_json import load_sealed
+from schemaquake.harness.sealed_json import dump_sealed, load_sealed
 from schemaquake.results.bundle.bundling import bundle_run
-from schemaquake.results.bundle.manifest import Manifest
+from schemaquake.results.bundle.manifest import MANIFEST, Manifest
 from schemaquake.results.bundle.repeating import plan_to_repeat
 from schemaquake.results.bundle.signing import sign
-from schemaquake.results.bundle.verification import _judges, open_bundle, verify_bundle
+from schemaquake.results.bundle.verification import _jars, _judges, open_bundle, verify_bundle
 from schemaquake.results.store.judged_by import judged_by
 from schemaquake.results.store.store import Store
 
@@ -103,6 +104,33 @@ def test_an_edited_history_is_another_verdict_or_none(bundle, tmp_path):
         contents["history.parquet"] = contents["observations.parquet"]
 
     assert check_of(verify_bundle(forged(bundle, tmp_path / "swap", swap)), "records").state == "differs"
+
+
+def test_a_manifest_that_says_what_no_file_says_differs(bundle, tmp_path):
+    contents = contents_of(bundle)
+    forged_names = {"command": "another", "environment": {"java": "99"}, "digest_of_jars": "0" * 64, "image": "another"}
+    repacked(tmp_path / "b", contents, {**Manifest.parse(contents[MANIFEST]).predicate, **forged_names})
+    lines = check_of(verify_bundle(tmp_path / "b"), "claims").details
+    assert {name for name in forged_names if any(name in line for line in lines)} == {*forged_names}
+
+
+def test_jars_are_those_that_were_published_or_somebodys_own(run, tmp_path):
+    name = "cassandra-all-5.0.9.jar"
+    right, wrong = {name: published()[name]}, {name: published()[name].replace("0", "1")}
+
+    def judged(jars, **changed):
+        folder = shutil.copytree(run, tmp_path / "run", dirs_exist_ok=True)
+        document = load_sealed((run / "plan.json").read_bytes()) | {"system": "cassandra:5.0.9"} | changed
+        (folder / "plan.json").write_bytes(dump_sealed(document))
+        return _jars(Store(folder), Manifest(files={}, predicate={"jars": jars}))
+
+    assert judged(right).state == "ok"
+    (line,) = judged(wrong).details
+    assert name in line
+    assert published()[name] in line
+    assert judged(right | {"unheard-of-1.0.jar": "0" * 64}).state == "differs"
+    assert judged("rubbish").state == "differs"
+    assert judged(wrong, distribution="/own").state == "not checked"
 
 
 @pytest.mark.parametrize("missing", ["plan.json", "verdict.json", "summary.json"])

@@ -1,4 +1,4 @@
-"""Corpora on a cluster of two workers, one of which dies in the middle, and in an S3-compatible store."""
+"""Corpora on a cluster of two workers, one of which dies in the middle, in an S3-compatible store and in Hadoop's own file system."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from bundles import RUN, judged_run
 from corpora import table_of, with_tables
+from hdfs_store import hdfs_store
 from object_store import object_store
 from site_runs import held
 from standalone_cluster import standalone_cluster
@@ -144,3 +145,40 @@ def test_an_object_store_has_the_same_tables_and_a_writer_that_dies_there_leaves
         assert sum(row["broken"] for row in asked["rows"]) > 0
         store.get_folder("tables/corpus/", tmp_path / "copy")
     assert tables_in(tmp_path / "copy") == expected
+
+
+# ── Hadoop's file system ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_hadoops_file_system_has_the_same_tables_and_a_writer_that_dies_there_leaves_them_whole(
+    runs, expected, tmp_path
+):
+    with hdfs_store(tmp_path / "hadoop") as store:
+        store.shell("-mkdir", "-p", f"{store.address}/nightly")
+        store.shell("-put", str(runs), f"{store.address}/nightly/runs")
+        tables = f"{store.address}/tables/corpus"
+        arguments = (f"{store.address}/nightly/runs", "--to", tables, "--batch", "35", "--master", "local[2]")
+        process = begun(*arguments, submitted="")
+        until(
+            lambda: (
+                process.poll() is not None or [name for name in store.names(f"{tables}/_commits") if is_commit(name)]
+            ),
+            deadline_s=LIMIT_S,
+            what="a commit",
+            every_s=0.5,
+        )
+        assert process.poll() is None, "it was over before it could die"
+        process.kill()
+        process.communicate()
+        document = ended(begun(*arguments, submitted=""))
+        assert (document["runs"], document["unread"]) == (RUNS - 35, [])
+        asked = ended(begun(*arguments, "--compact", "--vacuum", "0", "--query", "rates", submitted=""))
+        assert asked["batches"] == []
+        assert asked["compacted"] is not None
+        assert sum(row["broken"] for row in asked["rows"]) > 0
+        store.shell("-get", tables, str(tmp_path / "copy"))
+    assert tables_in(tmp_path / "copy") == expected
+
+
+def is_commit(name: str) -> bool:
+    return name.endswith(".json") and not name.startswith(("_", "."))

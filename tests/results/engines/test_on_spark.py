@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import time
+from pathlib import Path
+from urllib.parse import quote, unquote
 
+import orjson
 import pyarrow as pa
 import pytest
 from bundles import RUN, judged_run
@@ -16,13 +20,14 @@ from small_runs import small_run
 from schemaquake.harness.errors import HistoryError, PlanError
 from schemaquake.harness.model.records import OBSERVATIONS
 from schemaquake.harness.model.verdict import Doubt, Verdict
-from schemaquake.results.corpus.asking import ask
+from schemaquake.results.corpus.asking import ask, questions
 from schemaquake.results.corpus.building import Corpus
 from schemaquake.results.corpus.tables import SCHEMAS
 from schemaquake.results.engines.engine import Local, Spark, choose
 from schemaquake.results.findings.curation import NOTHING_CURATED
 from schemaquake.results.findings.lifecycle import follow_findings
 from schemaquake.results.judging.judge import judge
+from schemaquake.results.site.building import publish
 from schemaquake.results.store.store import Store
 from schemaquake.results.summary.summarise import read_summary
 from schemaquake.results.swarm.sweep import Order, Swarm
@@ -192,6 +197,29 @@ def test_questions_are_answered_with_intervals_and_agree_with_the_runs(corpus, r
     assert {row["phase"] for row in ask(frames, "slowest")} >= {"main"}
     assert {row["state"] for row in ask(frames, "unread")} == {"damaged", "not judged", "incomplete"}
     assert all(row["reason"] and row["runs"] >= 1 for row in ask(frames, "undecided"))
+
+
+@pytest.mark.long
+def test_a_site_of_a_corpus_answers_the_questions_and_leads_on(corpus, runs, tmp_path):
+    tables, site = Path(corpus.root.removeprefix("file:")), tmp_path / "site"
+    published = publish([tables], site)
+    assert sorted(run for run, _ in published.unread) == ["begun", "edited"]
+    page = (site / "answers.html").read_text("utf-8")
+    assert 'href="answers.html"' in (site / "index.html").read_text("utf-8")
+    for name in questions().keys() - {"tries"}:
+        (file,) = (site / "answers").glob(f"*-{name}.json")
+        assert orjson.loads(file.read_bytes()) == ask(corpus.frames(), name), name
+        assert f'href="answers/{quote(file.name)}"' in page or not ask(corpus.frames(), name)
+    (finding,) = read_summary(Store(runs / RUN)).findings
+    led = [link for link in re.findall(r'href="([^"#]+)"', page) if "://" not in link]
+    assert {f"findings/{finding.id}.html", "versions/simulated-cassandra-5.0.html"} <= {*led}
+    assert [link for link in led if not (site / unquote(link)).is_file()] == []
+    memory = {path: path.stat().st_mtime_ns for path in (site / ".schemaquake" / "answers").iterdir()}
+    assert publish([tables], site).written == 0
+    assert {path: path.stat().st_mtime_ns for path in (site / ".schemaquake" / "answers").iterdir()} == memory != {}
+    publish([runs / RUN], site)
+    assert not (site / "answers.html").exists()
+    assert not [*(site / "answers").iterdir()]
 
 
 @pytest.mark.long
