@@ -3,26 +3,138 @@
 A loop is compiled where Python or NumPy was measured to be too slow, once, and kept on disk beside its module. Handing
 arrays on to another function costs more than a step of a loop does (their references are counted). So the parts of a
 long loop are phases: functions of their own to read, and compiled into the loop that calls them.
+
+The compiler takes longer to import, and what it kept to load, than a small history takes to judge. So each loop is its
+own twin: it runs as the Python that it is while its arrays are small and few such calls were made, and compiled from
+then on in the whole process. A loop whose work does not follow from the size of its arrays asks `is_plain` for its share first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import ParamSpec, TypeVar, cast
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import cache, update_wrapper
+from typing import Any, Final, Generic, ParamSpec, TypeVar, cast
 
-import numba
+import numpy as np
 
-__all__ = ["compiled", "phase"]
+__all__ = ["always_compiled", "always_plain", "compiled", "is_plain", "phase"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
+_LIGHT: Final = 1 << 14
+"""Elements of all arrays of a call that is not compiled. As Python, a loop takes about a microsecond for each."""
+_LIGHT_TOGETHER: Final = 1 << 17
+"""The same of all calls: beyond it, the compiler is worth its start."""
+
+
+class _Mode:
+    """The way in which the loops of this process run: compiled or as Python; None while that depends on their arrays."""
+
+    def __init__(self) -> None:
+        self.plain: bool | None = None
+        self.left = _LIGHT_TOGETHER
+
+
+class _Inside(threading.local):
+    """True in a thread while it runs a loop as Python: what that calls runs so, too."""
+
+    plain = False
+
+
+_mode = _Mode()
+_inside = _Inside()
+
+
+class _Loop(Generic[P, R]):
+    """A function that is compiled when that pays."""
+
+    def __init__(self, function: Callable[P, R], *, inline: bool) -> None:
+        update_wrapper(self, function)
+        self.function = function
+        self._inline = inline
+        self._dispatcher: Callable[P, R] | None = None
+
+    @property
+    def dispatcher(self) -> Callable[P, R]:
+        """The compiled function; it is compiled, or loaded, when it is first called."""
+        if self._dispatcher is None:
+            self._dispatcher = _compiler()(self.function, self._inline)
+        return self._dispatcher
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        if _inside.plain:
+            return self.function(*args, **kwargs)
+        if not is_plain(_size(args)):
+            return self.dispatcher(*args, **kwargs)
+        _inside.plain = True
+        try:
+            with np.errstate(over="ignore"):  # compiled, numbers wrap around without a word
+                return self.function(*args, **kwargs)
+        finally:
+            _inside.plain = False
+
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile a function to machine code. Only for functions of NumPy arrays and numbers."""
-    return cast("Callable[P, R]", numba.njit(cache=True, nogil=True)(function))
+    """Compile a function to machine code, for large arrays. Only for functions of NumPy arrays and numbers."""
+    return _Loop(function, inline=False)
 
 
 def phase(function: Callable[P, R]) -> Callable[P, R]:
     """Compile one part of a loop into every loop that calls it."""
-    return cast("Callable[P, R]", numba.njit(cache=True, nogil=True, forceinline=True)(function))
+    return _Loop(function, inline=True)
+
+
+def is_plain(elements: int) -> bool:
+    """Tell whether a loop that looks at so many elements runs as Python. These are then used up; if not, all are compiled from now on."""
+    if _mode.plain is None:
+        if elements > min(_LIGHT, _mode.left):
+            _mode.plain = False
+        else:
+            _mode.left -= elements
+    return _mode.plain is not False
+
+
+def always_compiled() -> None:
+    """Compile every loop from now on, in this process, however small its arrays are."""
+    _mode.plain = False
+
+
+@contextmanager
+def always_plain() -> Iterator[None]:
+    """Run every loop as Python meanwhile, however large its arrays are."""
+    before, _mode.plain = _mode.plain, True
+    try:
+        yield
+    finally:
+        _mode.plain = before
+
+
+def _size(arguments: Iterable[Any]) -> int:
+    """Count the elements of all arrays among the arguments, and in tuples among these."""
+    size = 0
+    for argument in arguments:
+        if isinstance(argument, np.ndarray):
+            size += argument.size
+        elif isinstance(argument, tuple):
+            size += _size(argument)
+    return size
+
+
+@cache
+def _compiler() -> Callable[[Callable[P, R], bool], Callable[P, R]]:
+    """Load the compiler, and show it that a loop called by a loop is the compiled one."""
+    import numba  # noqa: PLC0415 - half a second
+    from numba.extending import typeof_impl  # noqa: PLC0415
+
+    @typeof_impl.register(_Loop)
+    def type_of(loop: _Loop[..., Any], _context: object) -> Any:
+        return numba.types.Dispatcher(loop.dispatcher)
+
+    def compile_it(function: Callable[P, R], inline: bool) -> Callable[P, R]:
+        options: dict[str, bool] = {"forceinline": True} if inline else {}
+        return cast("Callable[P, R]", numba.njit(cache=True, nogil=True, **options)(function))
+
+    return compile_it

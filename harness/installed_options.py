@@ -15,7 +15,6 @@ from typing import Any
 
 from schemaquake.harness.errors import EnvironmentLacks, PlanError
 from schemaquake.harness.model.options import Configurable, declared, text_of
-from schemaquake.harness.model.protocols import TakesOptions
 from schemaquake.harness.registry import load, names
 
 __all__ = ["InstalledOption", "options_of", "refuse_undeclared"]
@@ -54,6 +53,8 @@ def refuse_undeclared(
 
 
 def _options(kind: str, plugin: str, implementation: Any) -> Iterator[InstalledOption]:
+    from schemaquake.harness.model.protocols import TakesOptions  # noqa: PLC0415 - help needs none of it
+
     if kind == "clusters":
         if isinstance(implementation, TakesOptions):
             for name, description in implementation.takes_options.items():

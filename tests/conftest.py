@@ -10,11 +10,15 @@ from examples import REPEATABLE, SEARCHING
 from hypothesis import HealthCheck, settings
 from shared_histories import SHARED
 
+from schemaquake.harness.compiled import always_compiled
+
 # Nothing depends on how busy the machine is. `make test` tries the same examples everywhere; `make test-long` looks for new ones.
 settings.register_profile(SEARCHING, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile(REPEATABLE, settings.get_profile(SEARCHING), derandomize=True, max_examples=25)
 settings.load_profile(REPEATABLE)
 
+# Small histories are judged by Python elsewhere (`tests/checkers/test_python_twins.py` compares); here by what large ones need.
+always_compiled()
 
 # ── histories of peers ───────────────────────────────────────────────────────────────────────────────────────────────
 

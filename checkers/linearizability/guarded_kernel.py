@@ -3,7 +3,7 @@
 Beyond what that search does, a call of unknown outcome is taken only when it makes possible what was not: an order in
 which no call needs what it did is an order without it. After such a call (`owed`) only what needs its value may follow.
 
-Compiled once a machine (numba keeps it in a cache): a compiled loop decides a million calls of 5,000 keys in a fraction of a
+Compiled once a machine (`schemaquake.harness.compiled`): a compiled loop decides a million calls of 5,000 keys in a fraction of a
 second where the same search in Python takes half a minute (`python -m benchmarks linearizability`).
 """
 
@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from schemaquake.checkers.linearizability.register_calls import NEVER
 from schemaquake.checkers.linearizability.search import Limits, Outcome
-from schemaquake.harness.compiled import compiled, phase
+from schemaquake.harness.compiled import compiled, is_plain, phase
 
 __all__ = ["NOTHING", "Batch", "decide_batch"]
 
@@ -34,6 +34,10 @@ _WORD: Final = 64
 _SHOWN_MOST: Final = 8
 _CONFIGURATIONS_BETWEEN_LOOKS: Final = 1 << 17
 _FIRST_ROOM: Final = 1 << 12
+_CONFIGURATIONS_OF_PYTHON: Final = 1 << 9
+"""Configurations that are looked at before the compiler is worth its start."""
+_ELEMENTS_OF_A_CONFIGURATION: Final = 1 << 5
+"""Steps of a loop that one configuration takes."""
 
 # Where `_search` stopped, and the places of its `progress`.
 _FINISHED, _REFUTED, _PAUSED, _FULL = 0, 1, 2, 3
@@ -210,6 +214,7 @@ class _Search:
             self._next(given)
 
     def _go_on(self) -> int:
+        plain = is_plain(_CONFIGURATIONS_OF_PYTHON * _ELEMENTS_OF_A_CONFIGURATION)
         return int(
             _search(
                 self._calls,
@@ -219,7 +224,7 @@ class _Search:
                 self._frames,
                 self._deepest,
                 self._memo,
-                _CONFIGURATIONS_BETWEEN_LOOKS,
+                _CONFIGURATIONS_OF_PYTHON if plain else _CONFIGURATIONS_BETWEEN_LOOKS,
             )
         )
 

@@ -5,11 +5,13 @@ Exit codes: 0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 crashed. Error
 
 from __future__ import annotations
 
+import inspect
 import io
 import logging
 import os
 import sys
 import traceback
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,6 +20,7 @@ import typer
 
 import schemaquake
 from schemaquake.harness.cli.completion import ASKED, prepare
+from schemaquake.harness.cli.light_values import convert_lightly
 from schemaquake.harness.console import stderr
 from schemaquake.harness.errors import ExitCode, SchemaquakeError
 from schemaquake.harness.extras import lacking_extra
@@ -33,8 +36,11 @@ log = logging.getLogger(__name__)
 _CLICK_ERRORS: tuple[type[Any], ...] = tuple(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 
 
-def application(command: str | None = None) -> typer.Typer:
-    """Build the application with all installed commands, or with the one named `command` if there is one of that name."""
+def application(command: str | None = None, *, listed: bool = False) -> typer.Typer:
+    """Build the application with all installed commands, or with the one named `command` if there is one of that name.
+
+    Commands that are only `listed` have their help and no parameters.
+    """
     app = typer.Typer(
         name="schemaquake",
         help="Race schema changes on real Cassandra clusters, prove what breaks, and report it.",
@@ -48,7 +54,20 @@ def application(command: str | None = None) -> typer.Typer:
         load("commands", name)(app)
     # Typer reads the signatures of all commands, which takes longer than many commands take to run.
     app.registered_commands = [c for c in app.registered_commands if c.name == command] or app.registered_commands
+    for found in app.registered_commands if listed else ():
+        found.callback = _help_alone(found.callback)
     return app
+
+
+def _help_alone(command: Callable[..., Any] | None) -> Callable[[], None]:
+    """Return a command without parameters that has the help of this one."""
+
+    def nothing() -> None:
+        raise AssertionError("a command that is only listed is not called")
+
+    nothing.__name__ = getattr(command, "__name__", nothing.__name__)
+    nothing.__doc__ = inspect.getdoc(command)
+    return nothing
 
 
 def _print_version(wanted: bool) -> None:
@@ -82,7 +101,9 @@ def main() -> None:
 
 def _run(argv: list[str]) -> int:
     try:
-        code = application(*argv[:1])(argv, standalone_mode=False, prog_name="schemaquake")
+        app = application(*argv[:1], listed=argv in ([], ["--help"]))
+        command = convert_lightly(typer.main.get_command(app))
+        code = command(argv, standalone_mode=False, prog_name="schemaquake")
     except typer.Exit as done:
         return int(done.exit_code)
     except typer.Abort:

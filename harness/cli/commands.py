@@ -7,7 +7,7 @@ import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,9 +16,10 @@ from schemaquake.harness.cli.json_output import print_json
 from schemaquake.harness.console import configure_logging, stderr, write_line
 from schemaquake.harness.errors import ExitCode, PlanError
 from schemaquake.harness.installed_options import InstalledOption, options_of
-from schemaquake.harness.model.protocols import Nemesis, Undoable
-from schemaquake.harness.model.traits import nemesis_traits
 from schemaquake.harness.registry import load_all, names, resources
+
+if TYPE_CHECKING:
+    from schemaquake.harness.model.protocols import Nemesis
 
 __all__ = ["register"]
 
@@ -131,6 +132,9 @@ def _list_options(*, as_json: bool) -> None:
 
 def _nemesis_row(nemesis: Nemesis) -> Mapping[str, str | int]:
     """Describe a nemesis: what it needs of a cluster, the word that allows it on a deployed one, and its module's first line."""
+    from schemaquake.harness.model.protocols import Undoable  # noqa: PLC0415 - help needs none of it
+    from schemaquake.harness.model.traits import nemesis_traits  # noqa: PLC0415
+
     traits = nemesis_traits(nemesis)
     allowed_by = traits.allowed_by if isinstance(nemesis, Undoable) else None  # a guard could not undo its faults
     return {

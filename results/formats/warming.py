@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 
+from schemaquake.harness.compiled import always_compiled
 from schemaquake.harness.registry import load_all
 from schemaquake.results.formats import edn, elle_json
 from schemaquake.results.formats.fast_reading import batches
@@ -28,6 +29,7 @@ _EXAMPLES: Final[tuple[tuple[ModuleType, bytes], ...]] = (
 
 def warm_all() -> list[str]:
     """Compile the readers, and every checker with compiled code (`warm`). Return the names of these checkers."""
+    always_compiled()
     for notation, text in _EXAMPLES:
         rows = Rows(independent=False, names=Names())
         list(batches(BytesIO(text), "an example", notation, rows, json=notation is elle_json))

@@ -38,6 +38,7 @@ from typing import Any, Final
 import orjson
 import pyarrow as pa
 
+from schemaquake.harness.compiled import always_compiled
 from schemaquake.harness.errors import HistoryError, PlanError
 from schemaquake.harness.model.protocols import Checker
 from schemaquake.harness.model.records import HISTORY, Records
@@ -66,6 +67,8 @@ _UNITS: Final = pa.schema(
         ("keyspaces", pa.list_(pa.string())),  # scope keyspace: the keyspaces for every such checker; else null
     ]
 )
+_WARMED_FROM: Final = 1 << 12
+"""Events of a history for which compiled loops are loaded while it is read."""
 _OF_PIECES: Final = 1 << 20
 """The unit number of checks whose pieces the engine carries; no other unit has it."""
 _PARTS: Final = pa.schema([("checker", pa.int32()), ("keyspace", pa.string()), ("verdict", pa.string())])
@@ -159,8 +162,8 @@ def _source(
         whole = isinstance(engine, Local) and engine.width == 1
         if not whole:
             return OnDisk(subject.path)
-        # If all checkers are used, most find nothing to judge and never need their data.
-        with _warming(checkers if by_name else ()):
+        # If all checkers are used, most find nothing to judge and never need their data; a small history needs no compiler.
+        with _warming(checkers if by_name and subject.event_count() >= _WARMED_FROM else ()):
             return InMemory(Records.of(subject.read_history()))
     if isinstance(engine, Local):
         return InMemory(subject.records(noted=noted) if isinstance(subject, Store) else subject)
@@ -181,6 +184,8 @@ def _source(
 def _warming(checkers: Sequence[Checker]) -> Iterator[None]:
     """Call the checkers' `warm` meanwhile: Arrow reads without Python's lock."""
     loads = [checker.warm for checker in checkers if hasattr(checker, "warm")]
+    if loads:
+        always_compiled()
 
     def warm() -> None:
         for load_it in loads:

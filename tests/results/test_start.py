@@ -94,3 +94,26 @@ else:
             ("schemaquake.results.engines.checks", "schemaquake.results.runs.execution", "schemaquake.results.report")
         )
     ]
+
+
+@pytest.mark.parametrize("model", ["list-append", "rw-register", "cas-register"])
+def test_a_small_history_is_judged_without_the_compiler_and_its_arguments_without_a_validator(tmp_path, model):
+    file = tmp_path / "history.jsonl"
+    lines = []
+    for n in range(40):
+        value = [["append" if model == "list-append" else "w", n % 3, n]] if model != "cas-register" else n % 3
+        f = "txn" if model != "cas-register" else "write"
+        lines += [
+            {"index": 2 * n + i, "process": n % 2, "type": t, "f": f, "value": value}
+            for i, t in enumerate(("invoke", "ok"))
+        ]
+    file.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    program = """
+from schemaquake.harness.cli.command_line import main
+try:
+    main()
+except SystemExit as done:
+    assert done.code == 0
+"""
+    modules = imported(program, "check", file, "--model", model, "--limit", "30", "--format", "json")
+    assert not packages(modules) & {"numba", "pandas", "pydantic", "pyspark", "scipy"}
