@@ -14,6 +14,7 @@ from schemaquake.harness.errors import HistoryError, PlanError
 from schemaquake.harness.model.records import HISTORY, Records
 from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict, make_stats
 from schemaquake.harness.registry import load_all
+from schemaquake.results.judging import judge as judge_module
 from schemaquake.results.judging.judge import judge
 from schemaquake.results.judging.sources import HistoryFile
 from schemaquake.results.store.store import Store, write_table
@@ -278,7 +279,8 @@ class Warm:
 
 
 @pytest.mark.parametrize("error", [None, ImportError("no compiler")])
-def test_a_checker_loads_what_it_needs_while_a_history_file_is_read(tmp_path, error):
+def test_a_checker_loads_what_it_needs_while_a_history_file_is_read(tmp_path, error, monkeypatch):
+    monkeypatch.setattr(judge_module, "_WARMED_FROM", len(RUN.history))
     write_table(tmp_path / "history.parquet", RUN.history)
     checker = Warm(error)
     verdict = judge(HistoryFile(tmp_path / "history.parquet"), checkers=[checker, Counts()], engine="local")
@@ -286,6 +288,14 @@ def test_a_checker_loads_what_it_needs_while_a_history_file_is_read(tmp_path, er
     assert part(verdict, "warm").figures["rows"] == len(RUN.history)
     assert len(checker.warmed_in) == 1
     assert threading.main_thread() not in checker.warmed_in
+
+
+def test_nothing_is_loaded_for_a_small_history(tmp_path, monkeypatch):
+    monkeypatch.setattr(judge_module, "_WARMED_FROM", len(RUN.history) + 1)
+    write_table(tmp_path / "history.parquet", RUN.history)
+    checker = Warm()
+    judge(HistoryFile(tmp_path / "history.parquet"), checkers=[checker, Counts()], engine="local")
+    assert not checker.warmed_in
 
 
 def test_a_history_file_that_is_damaged_is_told_although_somebody_warms_up(tmp_path):
