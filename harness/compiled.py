@@ -129,7 +129,7 @@ def _compiler() -> Callable[[Callable[P, R], bool], Callable[P, R]]:
     import numba  # noqa: PLC0415 - half a second
     from numba.extending import typeof_impl  # noqa: PLC0415
 
-    @typeof_impl.register(_Loop)
+    @typeof_impl.register(_Loop)  # type: ignore[untyped-decorator]
     def type_of(loop: _Loop[..., Any], _context: object) -> Any:
         return numba.types.Dispatcher(loop.dispatcher)
 

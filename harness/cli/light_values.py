@@ -27,7 +27,7 @@ _FOREIGN: Final = object()
 def convert_lightly(command: Any) -> Any:
     """Return the command, of which each parameter, and each of its commands' parameters, is converted here where that is simple."""
     for parameter in command.get_params(typer.Context(command)):  # with --help, which is made when it is asked for
-        descriptor = getattr(parameter, "type_descriptor", None)
+        descriptor: Any = getattr(parameter, "type_descriptor", None)
         info = getattr(descriptor, "parameter_info", None)
         if getattr(parameter, "_runtime_param", _FOREIGN) is None and info is not None:
             conditional = any(getattr(info, name, None) for name in _CONDITIONS)
