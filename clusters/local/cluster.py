@@ -14,17 +14,19 @@ from schemaquake.clusters.local.addresses import Addresses
 from schemaquake.clusters.local.node import Launch, local_node, prepare_to_join
 from schemaquake.clusters.local.startup_archive import archive_arguments
 from schemaquake.clusters.local.versions import LocalVersion, Versions
+from schemaquake.clusters.local.volumes import VOLUME, make_volume, remove_volume
 from schemaquake.clusters.nodes import libfaketime
 from schemaquake.clusters.nodes.booting import boot_in_order, run_on_first
 from schemaquake.clusters.nodes.node import ServerNode
 from schemaquake.clusters.nodes.ownership import read_ownership
 from schemaquake.clusters.nodes.reshaping import Reshaping
 from schemaquake.clusters.nodes.ring import await_none_missing, taken_for_dead
-from schemaquake.clusters.systems.configuration import CLIENT_PORTS, Place, tokens, tokens_between
+from schemaquake.clusters.systems.configuration import CLIENT_PORTS, Place, server_folders, tokens, tokens_between
 from schemaquake.clusters.systems.dialect import CqlDialect
 from schemaquake.clusters.systems.recipe import Recipe
 from schemaquake.clusters.systems.system import System
 from schemaquake.harness.errors import StartTimeout
+from schemaquake.harness.model.files import ServerFiles
 from schemaquake.harness.model.membership import Member
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.protocols import Boot, Connector
@@ -77,6 +79,7 @@ class LocalCluster:
         start_timeout_s: float,
         spares: Sequence[str] = (),
         skewable_clocks: bool = False,
+        own_disks: bool = False,
         keep_data: bool = False,
         java_options: Sequence[str] | None = None,
         settings: Mapping[str, Any] | None = None,
@@ -85,13 +88,16 @@ class LocalCluster:
     ) -> None:
         """`others` are what nodes can become. `java_options` replace those that use the startup archive; the boot that makes an archive has its own.
 
-        `spares` are nodes that are prepared and not started. `settings` go into every cassandra.yaml, `properties` to every server's virtual machine.
+        `spares` are nodes that are prepared and not started. With `own_disks` each server's files lie on a file system of their own. `settings` go into every cassandra.yaml, `properties` to every server's virtual machine.
         """
         self.system = system
         self.features = system.features.intersection(*(other.system.features for other in others))
         self.pull_delay_s = max([system.pull_delay_s, *(other.system.pull_delay_s for other in others)])
         self._start_timeout_s = start_timeout_s
         self._keep_data = keep_data
+        everything = [recipe, *(other.recipe for other in others)]
+        self._on_disk = tuple(dict.fromkeys(name for one in everything for name in server_folders(one)))
+        self._own_disks = own_disks
 
         def launch(recipe: Recipe, java: Path, class_path: Sequence[Path]) -> Launch:
             return Launch(
@@ -142,6 +148,8 @@ class LocalCluster:
         namespaces.open_enclosure()
         namespaces.lay_network([node.name for node in self.nodes])
         for node in self.nodes:
+            if self._own_disks:
+                make_volume(self._places[node.name].folder, self._on_disk)
             node.prepare()
         boots = boot_in_order(
             self._founders,
@@ -233,6 +241,16 @@ class LocalCluster:
         """Carry out what ends the upgrade. Raises ClusterError."""
         return self._versions.finish(system, on=on, limit_s=limit_s)
 
+    def server_files(self, node: str) -> ServerFiles:
+        """Return the folders of a node's server; see `schemaquake.harness.model.files.ShowsFiles`."""
+        folder = self._places[node].folder
+        return ServerFiles(
+            folder=str(folder),
+            data=(str(folder / "data"),),
+            commit_log=str(folder / "commitlog"),
+            volume=str(folder / VOLUME) if self._own_disks else None,
+        )
+
     # ── what others use ──────────────────────────────────────────────────────────────────────────────────────────────
 
     def await_whole(self, names: Sequence[str], *, deadline_s: float) -> str | None:
@@ -261,6 +279,8 @@ class LocalCluster:
         for node in self.nodes:
             try:
                 node.kill()
+                if self._own_disks:
+                    remove_volume(self._places[node.name].folder, self._on_disk)
                 if not self._keep_data:
                     node.folder.remove()
             except Exception as error:  # noqa: BLE001 - teardown goes on and raises everything at the end
@@ -281,9 +301,9 @@ class LocalCluster:
         return connector
 
     def missing(self, means: str) -> str | None:
-        """Return why the cluster lacks these means, None if it has them: packets, signals, topology, and clocks with libfaketime."""
+        """Return why the cluster lacks these means, None if it has them: packets, signals, topology, files, disks, and clocks with libfaketime."""
         match means:
-            case "signals" | "packets" | "topology":
+            case "signals" | "packets" | "topology" | "files" | "disk":
                 return None
             case "clock":
                 if libfaketime.find_library() is None:

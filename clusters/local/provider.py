@@ -18,6 +18,7 @@ from schemaquake.clusters.distribution.java import find_java
 from schemaquake.clusters.local import namespaces
 from schemaquake.clusters.local.child_process import RECORD, end_recorded
 from schemaquake.clusters.local.cluster import InstalledVersion, LocalCluster
+from schemaquake.clusters.local.damage import restore_files
 from schemaquake.clusters.local.node import drop_data
 from schemaquake.clusters.local.startup_archive import ensure_archive
 from schemaquake.clusters.systems.server_options import OPTIONS, system_properties, yaml_settings
@@ -86,6 +87,7 @@ class LocalProvider:
             spares=plan.spare_names,
             start_timeout_s=plan.start_timeout_s,
             skewable_clocks="clock" in means_needed(plan),
+            own_disks="disk" in means_needed(plan),
             keep_data=plan.keep_data,
             settings=yaml_settings(plan.options),
             properties=system_properties(plan.options),
@@ -112,6 +114,7 @@ class LocalProvider:
             if pid is not None:
                 done.append(f"node {record.parent.name}: process {pid} was still running and was ended")
             record.unlink()
+        done += [text for node in sorted((folder / "nodes").glob("*")) for text in restore_files(node)]
         if Plan.read(folder, keep_going=True).keep_data:
             return done
         emptied = [node.name for node in sorted((folder / "nodes").glob("*")) if drop_data(node)]

@@ -1,0 +1,47 @@
+"""Volumes: a small file system of its own for what a local node's server keeps.
+
+In memory, of fixed size, and mounted inside the enclosure: nobody outside sees it, and it ends with the enclosure's last process.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from schemaquake.harness.errors import ClusterError
+
+__all__ = ["VOLUME", "make_volume", "remove_volume"]
+
+VOLUME: Final = "volume"
+"""The folder, in a node's own, where its file system is mounted."""
+_SIZE_MB: Final = 512
+
+
+def make_volume(folder: Path, names: Sequence[str]) -> None:
+    """Mount a file system, and its folders of these names in the places of those of the node. Raises ClusterError."""
+    volume = folder / VOLUME
+    volume.mkdir(parents=True, exist_ok=True)
+    _run("mount", "-t", "tmpfs", "-o", f"size={_SIZE_MB}m,mode=755", "tmpfs", str(volume))
+    for name in names:
+        for place in (volume / name, folder / name):
+            place.mkdir(parents=True, exist_ok=True)
+        _run("mount", "--bind", str(volume / name), str(folder / name))
+
+
+def remove_volume(folder: Path, names: Sequence[str]) -> None:
+    """Unmount what `make_volume` mounted, with everything in it; harmless where nothing is mounted."""
+    for place in (*(folder / name for name in names), folder / VOLUME):
+        if place.is_mount():
+            _run("umount", "--lazy", str(place))
+    if (folder / VOLUME).is_dir():
+        (folder / VOLUME).rmdir()
+
+
+def _run(*argv: str) -> None:
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise ClusterError(
+            f"a node's file system could not be made or ended: failed at `{' '.join(argv)}`: {done.stderr.strip()}"
+        )
