@@ -76,7 +76,7 @@ def read_history(path: Path, *, file_format: str | None = None, independent: boo
                 "--independent is for files in which a value is [key value]; Schemaquake's Parquet has a column key"
             )
         if not refuse_damage(path):
-            examine(path)
+            examine(path, hand_over=True)
         return read_table(path, HISTORY, order="index")
     numbered = Names()
     batches = list(_batches(path, chosen, independent=independent, numbered=numbered))

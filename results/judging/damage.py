@@ -18,9 +18,10 @@ from schemaquake.results.store.store import Store
 __all__ = ["places_of_damage", "unknown_for_damage"]
 
 
-def places_of_damage(subject: object) -> tuple[str, ...]:
+def places_of_damage(subject: object, *, hand_over: bool = False) -> tuple[str, ...]:
     """Return the damaged places of the records of a run or of a history file; records in memory have none.
 
+    With `hand_over` the table of a file that another tool made is kept for its reader (`schemaquake.results.store.examination`).
     Raises HistoryError for a file of another tool that no process survives reading.
     """
     if isinstance(subject, Store):
@@ -28,7 +29,7 @@ def places_of_damage(subject: object) -> tuple[str, ...]:
     if isinstance(subject, HistoryFile):
         try:
             if not refuse_damage(subject.path):
-                examine(subject.path)
+                examine(subject.path, hand_over=hand_over)
         except FileNotFoundError:
             return ()  # its reader says so
         except DamagedFile as error:

@@ -67,8 +67,8 @@ _UNITS: Final = pa.schema(
         ("keyspaces", pa.list_(pa.string())),  # scope keyspace: the keyspaces for every such checker; else null
     ]
 )
-_WARMED_FROM: Final = 1 << 12
-"""Events of a history for which compiled loops are loaded while it is read."""
+_LONG: Final = 1 << 16
+"""Bytes of a history file for which compiled loops are loaded while it is read; a shorter one needs none."""
 _OF_PIECES: Final = 1 << 20
 """The unit number of checks whose pieces the engine carries; no other unit has it."""
 _PARTS: Final = pa.schema([("checker", pa.int32()), ("keyspace", pa.string()), ("verdict", pa.string())])
@@ -96,10 +96,13 @@ def judge(
     Spark is asked for where it cannot start.
     """
     chosen = _chosen(checkers)
-    if places := places_of_damage(subject):
-        return unknown_for_damage(chosen, places)
-    events = len(subject.history) if isinstance(subject, Records) else subject.event_count()
+    at_once = _is_read_at_once(subject, chosen, engine, memory_bytes)
     with ExitStack() as stack:
+        if at_once and checkers is not None:  # if all checkers are used, most find nothing to judge
+            stack.enter_context(_warming(chosen))
+        if places := places_of_damage(subject, hand_over=at_once):
+            return unknown_for_damage(chosen, places)
+        events = len(subject.history) if isinstance(subject, Records) else subject.event_count()
         carrier = stack.enter_context(choose(engine, events=events if _is_shareable(chosen) else 0, master=master))
         if isinstance(subject, HistoryFile) and isinstance(carrier, Local) and memory_bytes is not None:
             many = pieces(history_bytes(subject.path, parquet=True), memory_bytes)
@@ -107,7 +110,7 @@ def judge(
             carrier = Local(width=1 if many == 1 else max(2, -(-many // 2)), memory_bytes=memory_bytes)
             if many > 1:
                 subject = _smaller_groups(subject, chosen, memory_bytes, stack)
-        source = _source(subject, chosen, carrier, master, stack, by_name=checkers is not None)
+        source = _source(subject, chosen, carrier, master, stack)
         survey = source.survey()
         step = _Judging(source, chosen, limit_s, kept)
         in_pieces = _select_in_pieces(chosen, source, carrier)
@@ -117,6 +120,17 @@ def judge(
     if kept is not None:
         found = pa.concat_tables([found, _earlier(chosen, kept)])
     return _combined(chosen, found, survey, by_name=checkers is not None, history_alone=_is_bare(subject))
+
+
+def _is_read_at_once(subject: object, checkers: Sequence[Checker], engine: str, memory_bytes: int | None) -> bool:
+    """Return True for a file of some length that this process will read as a whole."""
+    if not isinstance(subject, HistoryFile) or engine == "spark" or (engine == "auto" and _is_shareable(checkers)):
+        return False
+    try:
+        long = subject.path.stat().st_size >= _LONG
+        return long and (memory_bytes is None or pieces(history_bytes(subject.path, parquet=True), memory_bytes) == 1)
+    except (OSError, HistoryError):  # its reader says so
+        return False
 
 
 def _smaller_groups(
@@ -153,8 +167,6 @@ def _source(
     engine: Engine,
     master: str | None,
     stack: ExitStack,
-    *,
-    by_name: bool,
 ) -> Source:
     """Open the records in a place that the engine's tasks can read."""
     noted = [pattern for checker in checkers for pattern in checker_traits(checker).noted]
@@ -162,9 +174,7 @@ def _source(
         whole = isinstance(engine, Local) and engine.width == 1
         if not whole:
             return OnDisk(subject.path)
-        # If all checkers are used, most find nothing to judge and never need their data; a small history needs no compiler.
-        with _warming(checkers if by_name and subject.event_count() >= _WARMED_FROM else ()):
-            return InMemory(Records.of(subject.read_history()))
+        return InMemory(Records.of(subject.read_history()))
     if isinstance(engine, Local):
         return InMemory(subject.records(noted=noted) if isinstance(subject, Store) else subject)
     if isinstance(subject, Store):

@@ -4,23 +4,32 @@ Arrow raises for nearly every damage to a file, but a footer that contradicts it
 all the machine's memory. The child reads everything there is, within limits of memory and time: if the file ends it,
 that is an answer. A file with our seal is what we wrote, and is spared that.
 
-`python -m schemaquake.results.store.examination FILE MEMORY SECONDS` is the child; it prints why the file is refused, or nothing.
+What the child decoded can be handed over, in memory that both share, so that a long history is not decoded twice.
+
+`python -m schemaquake.results.store.examination FILE MEMORY SECONDS [DESCRIPTOR]` is the child; it prints why the file is refused, or
+nothing, and writes the table as Arrow's stream to the file with that descriptor.
 """
 
 from __future__ import annotations
 
+import mmap
 import os
 import resource
 import subprocess
 import sys
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from signal import Signals
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from schemaquake.results.store.parquet_footer import not_whole
 
-__all__ = ["examine"]
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+__all__ = ["examine", "take_examined"]
 
 _MEMORY_LEAST: Final = 4 << 30
 _MEMORY_FACTOR: Final = 50
@@ -30,25 +39,78 @@ _BYTES_A_SECOND: Final = 1 << 20
 _PATIENCE: Final = 4
 """The multiple of its processor time that the child may take on a busy machine."""
 _ROWS: Final = 1 << 16
+_HANDED_FROM: Final = 1 << 20
+"""Bytes of a file whose decoding is worth handing over."""
 
 
-def examine(path: Path) -> None:
+_State = tuple[Path, int, int, int]
+"""A file as it is: its path, inode, size and time of modification."""
+
+_handed: dict[_State, int] = {}
+"""Files in memory with what was decoded and is not taken yet, by their descriptors; one at most."""
+
+
+def examine(path: Path, *, hand_over: bool = False) -> None:
     """Raise HistoryError for a file that a process cannot survive reading. Each state of a file is examined once.
 
-    What a reader merely raises for is left to the reader. Raises FileNotFoundError.
+    With `hand_over`, what was decoded waits for `take_examined`. What a reader merely raises for is left to the reader.
+    Raises FileNotFoundError.
     """
-    status = path.stat()
-    why = _fate(path.absolute(), status.st_ino, status.st_size, status.st_mtime_ns)
+    state = _state(path)
+    why = _fate_handed_over(state) if hand_over and state[2] >= _HANDED_FROM else _fate(state)
     if why is not None:
         raise not_whole(path, why)
 
 
+def take_examined(path: Path) -> pa.Table | None:
+    """Return the table of a file as an examination decoded it, once; None if none did, or the file is another one by now."""
+    descriptor = _handed.pop(_state(path), None) if _handed else None
+    if descriptor is None:
+        return None
+    import pyarrow as pa  # noqa: PLC0415 - the child may not need it
+
+    try:
+        shared = mmap.mmap(descriptor, 0, prot=mmap.PROT_READ)
+        with pa.ipc.open_stream(pa.py_buffer(shared)) as stream:
+            return stream.read_all()
+    except (pa.ArrowException, OSError, ValueError):
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def _state(path: Path) -> _State:
+    status = path.stat()
+    return path.absolute(), status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _fate_handed_over(state: _State) -> str | None:
+    """Examine a file, and keep what was decoded in the place of what any other file left."""
+    while _handed:
+        os.close(_handed.popitem()[1])
+    descriptor = os.memfd_create("history", os.MFD_CLOEXEC)
+    why = None
+    try:
+        why = _fate_of_reader(state, descriptor)
+        if why is None and os.fstat(descriptor).st_size:
+            _handed[state] = os.dup(descriptor)
+    finally:
+        os.close(descriptor)
+    return why
+
+
 @lru_cache(maxsize=64)
-def _fate(path: Path, _inode: int, size: int, _modified_ns: int) -> str | None:
-    """Return what became of a process that read the file; None if it survived."""
+def _fate(state: _State) -> str | None:
+    return _fate_of_reader(state, None)
+
+
+def _fate_of_reader(state: _State, descriptor: int | None) -> str | None:
+    """Return what became of a process that read the file; None if it survived. It writes what it read to the descriptor."""
+    path, _, size, _ = state
     seconds = _SECONDS_LEAST + size // _BYTES_A_SECOND
     memory = max(_MEMORY_LEAST, _MEMORY_FACTOR * size)
     argv = [sys.executable, "-P", "-m", "schemaquake.results.store.examination", str(path), str(memory), str(seconds)]
+    argv += [] if descriptor is None else [str(descriptor)]
     # Threads of libraries would each reserve addresses, which count as memory here.
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
     try:
@@ -59,6 +121,7 @@ def _fate(path: Path, _inode: int, size: int, _modified_ns: int) -> str | None:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=environment,
+            pass_fds=() if descriptor is None else (descriptor,),
             timeout=_PATIENCE * seconds,
         )
     except subprocess.TimeoutExpired:
@@ -70,26 +133,49 @@ def _fate(path: Path, _inode: int, size: int, _modified_ns: int) -> str | None:
     return f"its footer contradicts itself: reading it ends a process ({ended})"
 
 
-def _read_all(path: str, memory: int, seconds: int) -> str:
+def _read_all(path: str, memory: int, seconds: int, descriptor: int | None = None) -> str:
     """Read a file to its end within the limits. Returns the reason for refusing it, empty if there is none."""
     import pyarrow.parquet as pq  # noqa: PLC0415 - the parent does not need it
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (memory, memory))  # what is handed over is memory, too
     try:
         with pq.ParquetFile(path, pre_buffer=False) as file:
             for group in range(file.num_row_groups):
                 for column in range(file.metadata.num_columns):
                     str(file.metadata.row_group(group).column(column))
-            for batch in file.iter_batches(batch_size=_ROWS, use_threads=False):
-                batch.validate(full=True)
+            if descriptor is None:
+                for batch in file.iter_batches(batch_size=_ROWS, use_threads=False):
+                    batch.validate(full=True)
+            else:
+                _hand_over(Path(path), file, descriptor)
     except MemoryError:
         return f"it asks for more than {memory >> 20} MiB of memory"
     except Exception:  # noqa: BLE001 - the reader raises the same, and says it better
+        if descriptor is not None:
+            with suppress(OSError):
+                os.ftruncate(descriptor, 0)
         return ""
     return ""
 
 
+def _hand_over(path: Path, file: pq.ParquetFile, descriptor: int) -> None:
+    """Decode all row groups, and write them to a descriptor as Arrow's stream."""
+    import pyarrow as pa  # noqa: PLC0415 - as above
+
+    from schemaquake.results.store.groups import read_stretches  # noqa: PLC0415 - as above
+
+    stretches = [[number] for number in range(file.num_row_groups)]
+    with (
+        os.fdopen(descriptor, "wb", closefd=False) as out,
+        pa.ipc.new_stream(pa.PythonFile(out), file.schema_arrow) as stream,
+    ):
+        for part in read_stretches(path, file, stretches, file.schema_arrow.names, pre_buffer=False):
+            part.validate(full=True)
+            stream.write_table(part)
+
+
 if __name__ == "__main__":
-    sys.stdout.write(_read_all(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))
+    sys.stdout.write(_read_all(sys.argv[1], *map(int, sys.argv[2:])))

@@ -36,7 +36,8 @@ from schemaquake.harness.run_folder import MARK, refuse_links
 from schemaquake.harness.run_process import still_running
 from schemaquake.harness.sealed_json import dump_sealed, load_sealed, seal_text
 from schemaquake.results.store.atomic import replacing, write_bytes
-from schemaquake.results.store.examination import examine
+from schemaquake.results.store.examination import examine, take_examined
+from schemaquake.results.store.groups import read_stretches
 from schemaquake.results.store.judged_by import judged_by
 from schemaquake.results.store.node_logs import read_logs
 from schemaquake.results.store.parquet_footer import not_whole
@@ -70,7 +71,6 @@ FILES: Final[Mapping[str, str]] = {
 """The content of each file of a run's folder."""
 
 _ROW_GROUP: Final = 1 << 17  # rows
-_THREADS_FROM: Final = 1 << 26  # bytes; below, the saved time is not worth the memory of more threads
 _LATEST: Final = "latest"
 _EVENT_TYPES: Final = frozenset({"invoke", "ok", "fail", "info"})
 
@@ -373,18 +373,23 @@ def read_table(
     Raises FileNotFoundError, DamagedFile, and HistoryError for a file without such a table.
     """
     refuse_damage(path)
+    if groups is None and keep is None and (examined := take_examined(path)) is not None:
+        names = [name for name in schema.names if name in examined.column_names]
+        table = _Conformed(path, schema)(examined.select(names))
+        table = table.replace_schema_metadata(_own_metadata(examined.schema))
+        return table if order is None else _ordered(path, table, order)
     try:
         # Without `pre_buffer`, which would hold the whole file in memory beside the table.
-        with pq.ParquetFile(path, pre_buffer=False, page_checksum_verification=True) as file:
+        options: dict[str, Any] = {"pre_buffer": False, "page_checksum_verification": True}
+        with pq.ParquetFile(path, **options) as file:
             metadata = _own_metadata(file.schema_arrow)
             names = [name for name in schema.names if name in file.schema_arrow.names]
             conformed = _Conformed(path, schema)
             empty = conformed(file.schema_arrow.empty_table().select(names))
             chosen = range(file.num_row_groups) if groups is None else groups
-            threads = _size(file, chosen) >= _THREADS_FROM
             kept: list[pa.Table] = []
-            for numbers in _stretches(file, chosen):
-                part = conformed(file.read_row_groups(numbers, names, use_threads=threads))
+            for found in read_stretches(path, file, list(_stretches(file, chosen)), names, **options):
+                part = conformed(found)
                 kept.append(part if keep is None else keep(part))
                 pa.default_memory_pool().release_unused()  # the memory that decompression took
     except FileNotFoundError:
@@ -393,11 +398,6 @@ def read_table(
         raise not_whole(path, error) from error
     table = pa.concat_tables(kept or [empty]).replace_schema_metadata(metadata)
     return table if order is None else _ordered(path, table, order)
-
-
-def _size(file: pq.ParquetFile, groups: Sequence[int]) -> int:
-    """Return the bytes of some row groups, uncompressed but encoded."""
-    return sum(file.metadata.row_group(number).total_byte_size for number in groups)
 
 
 def _stretches(file: pq.ParquetFile, groups: Sequence[int]) -> Iterator[list[int]]:

@@ -280,7 +280,7 @@ class Warm:
 
 @pytest.mark.parametrize("error", [None, ImportError("no compiler")])
 def test_a_checker_loads_what_it_needs_while_a_history_file_is_read(tmp_path, error, monkeypatch):
-    monkeypatch.setattr(judge_module, "_WARMED_FROM", len(RUN.history))
+    monkeypatch.setattr(judge_module, "_LONG", 1)
     write_table(tmp_path / "history.parquet", RUN.history)
     checker = Warm(error)
     verdict = judge(HistoryFile(tmp_path / "history.parquet"), checkers=[checker, Counts()], engine="local")
@@ -291,7 +291,7 @@ def test_a_checker_loads_what_it_needs_while_a_history_file_is_read(tmp_path, er
 
 
 def test_nothing_is_loaded_for_a_small_history(tmp_path, monkeypatch):
-    monkeypatch.setattr(judge_module, "_WARMED_FROM", len(RUN.history) + 1)
+    monkeypatch.setattr(judge_module, "_LONG", 1 << 30)
     write_table(tmp_path / "history.parquet", RUN.history)
     checker = Warm()
     judge(HistoryFile(tmp_path / "history.parquet"), checkers=[checker, Counts()], engine="local")

@@ -11,11 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from schemaquake.harness.errors import HistoryError
+from schemaquake.harness.model.records import HISTORY
 from schemaquake.results.formats.reading import read_history
 from schemaquake.results.judging.judge import judge
 from schemaquake.results.judging.sources import HistoryFile
 from schemaquake.results.store import examination
-from schemaquake.results.store.examination import examine
+from schemaquake.results.store.examination import examine, take_examined
+from schemaquake.results.store.store import read_table
 
 KILLER = Path(__file__).parents[2] / "fuzz" / "corpus" / "parquet" / "ends-a-process"
 
@@ -60,3 +62,61 @@ def test_a_file_that_asks_for_too_much_memory_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(examination, "_MEMORY_LEAST", 1 << 30)
     with pytest.raises(HistoryError, match="asks for more than 1024 MiB of memory"):
         examine(path)
+
+
+# ── handed over ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def theirs(tmp_path, monkeypatch):
+    """A history of another tool in several row groups, each with other names."""
+    monkeypatch.setattr(examination, "_HANDED_FROM", 1)
+    rows = [
+        {"index": n, "time": n, "process": n % 3, "type": "invoke", "f": f"f{n}", "value": None if n % 7 else str(n)}
+        for n in range(100)
+    ]
+    path = tmp_path / "theirs.parquet"
+    pq.write_table(pa.Table.from_pylist(rows, schema=HISTORY), path, row_group_size=30)
+    return path
+
+
+def test_what_was_decoded_is_taken_once_and_is_what_the_file_has(theirs):
+    alone = read_table(theirs, HISTORY, order="index")
+    examine(theirs, hand_over=True)
+    taken = read_table(theirs, HISTORY, order="index")
+    assert taken.equals(alone)
+    assert take_examined(theirs) is None
+    assert read_table(theirs, HISTORY, order="index").equals(alone)
+
+
+def test_a_reader_of_a_long_file_does_not_decode_it(theirs, monkeypatch):
+    alone = read_table(theirs, HISTORY, order="index")
+    monkeypatch.setattr("schemaquake.results.store.store.read_stretches", lambda *_, **__: pytest.fail("decoded again"))
+    assert read_history(theirs).equals(alone)
+
+
+def test_a_file_that_changed_is_read_itself(theirs):
+    examine(theirs, hand_over=True)
+    other = pa.Table.from_pylist([{"index": 5, "time": 0, "process": 0, "type": "ok", "f": "x"}], schema=HISTORY)
+    pq.write_table(other, theirs)
+    assert take_examined(theirs) is None
+    assert read_table(theirs, HISTORY).equals(other)
+
+
+def test_of_a_file_that_is_damaged_in_the_middle_nothing_is_taken(theirs):
+    content = bytearray(theirs.read_bytes())
+    begin = pq.read_metadata(theirs).row_group(2).column(0).dictionary_page_offset or 0
+    begin = begin or pq.read_metadata(theirs).row_group(2).column(0).data_page_offset
+    content[begin : begin + 40] = bytes(40)
+    theirs.write_bytes(content)
+    examine(theirs, hand_over=True)
+    assert take_examined(theirs) is None
+    with pytest.raises(HistoryError, match="not a whole Parquet file"):
+        read_history(theirs)
+
+
+def test_a_file_that_ends_a_process_is_refused_when_it_is_handed_over(killer, monkeypatch):
+    monkeypatch.setattr(examination, "_HANDED_FROM", 1)
+    with pytest.raises(HistoryError, match="ends a process"):
+        examine(killer, hand_over=True)
+    assert take_examined(killer) is None
