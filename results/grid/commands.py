@@ -13,7 +13,7 @@ import typer
 from schemaquake.harness.cli.completion import complete_systems
 from schemaquake.harness.cli.json_output import print_json
 from schemaquake.harness.console import configure_logging, stderr, write_line
-from schemaquake.harness.errors import ExitCode, PlanError
+from schemaquake.harness.errors import ExitCode, JournalError, PlanError
 from schemaquake.results.runs.option_lists import split
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def _grid(
             modes=split(mode),  # type: ignore[arg-type]  # the workload rejects what is no mode
             cells=split(cells),
             pairs_once=quick,
-            tries=tries or (1 if quick else 3),
+            tries=(1 if quick else 3) if tries is None else tries,
             within=within,
             batch=batch,
             lanes=lanes,
@@ -202,7 +202,13 @@ def _carry_out(
 
     session = GridSession(plan, folder, able, memory_mb)
     with folder.alone(), interruptible():
-        cells, ending = session.run(jobs=jobs, budget_s=None if budget_min is None else budget_min * 60, look=look)
+        try:
+            cells, ending = session.run(jobs=jobs, budget_s=None if budget_min is None else budget_min * 60, look=look)
+        except OSError as error:
+            raise JournalError(
+                f"{folder.path} cannot be written: {error.strerror or error}. What was finished is kept: when that is "
+                f"mended, such as by more room on the disk, continue with --resume {folder.path}"
+            ) from error
     console = stderr()
     console.print(headline_of(cells), markup=False)
     if ending != "known":

@@ -124,8 +124,11 @@ class GridSchedule:
         company = self._company((system, mode), names, calm=calm)
         return self._begin(system, mode, tuple(names[:company] if calm else names[-company:]), turn)
 
-    def finished(self, done: DoneBatch) -> None:
-        """Count a batch, of this session or of an earlier one."""
+    def finished(self, done: DoneBatch, *, earlier: bool = False) -> None:
+        """Count a batch of this session, or of an `earlier` one.
+
+        What could not be raced earlier, such as on a disk that was full, is asked for again.
+        """
         self._running.pop(done.unit.id, None)
         self._number = max(self._number, done.unit.number + 1)
         self.done.append(done)
@@ -149,7 +152,8 @@ class GridSchedule:
                 self._tried[place, name] += 1
                 self._broken[place, name] += name in broke
             else:
-                self._failed[place, name] += not raced  # a batch that was cut short goes on where it ended
+                # A batch that was cut short goes on where it ended.
+                self._failed[place, name] += not raced and not earlier
         if _needs_halving(done.facts) and len(done.unit.cells) > 1:
             self._halve(place, [name for name in done.unit.cells if name in raced], done.unit.turn)
 

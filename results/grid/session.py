@@ -79,7 +79,7 @@ class GridSession:
             risks={cell.name: cell.risk for some in self.cells.values() for cell in some},
         )
         for done in self.folder.done():
-            schedule.finished(done)
+            schedule.finished(done, earlier=True)
         ends = None if budget_s is None else time.monotonic() + budget_s
         ending: Ending = "interrupted"
         try:

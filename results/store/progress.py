@@ -67,7 +67,8 @@ def read_head(path: Path, title: str) -> Mapping[str, Any]:
         raise HistoryError(f"{path.parent} is not {title}: it has no {path.name}") from error
     except orjson.JSONDecodeError as error:
         raise HistoryError(f"{path} is damaged: {error}") from error
-    if not isinstance(document, dict) or not {"plan", "started", "machine"} <= document.keys():
+    kinds = {"plan": dict, "started": str, "machine": dict}
+    if not isinstance(document, dict) or not all(isinstance(document.get(name), kind) for name, kind in kinds.items()):
         raise HistoryError(f"{path} is damaged: expected a plan, a start time and the machine")
     return document
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,8 +10,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from grids import OLD, finished, grid_plan
+from typer.testing import CliRunner
 
-from schemaquake.harness.errors import HistoryError, PlanError
+from schemaquake.harness.cli.command_line import application
+from schemaquake.harness.errors import HistoryError, JournalError, PlanError
 from schemaquake.results.grid.folder import DoneBatch, GridFolder
 from schemaquake.results.grid.plan import Batch
 from schemaquake.results.grid.schedule import GridSchedule
@@ -135,3 +138,45 @@ def test_what_is_no_grid_s_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(PlanError, match="cannot make a folder"):
         GridFolder.create(tmp_path / "file", grid_plan(), {})
+
+
+def test_what_could_not_be_raced_is_tried_again_when_the_grid_is_continued(tmp_path: Path) -> None:
+    folder = made(tmp_path, tries=1, batch=len(CELLS))
+    broken, ending = session(folder, "raise SystemExit('no room')").run(jobs=1, budget_s=None, look=silent)
+    assert (ending, {cell.state for cell in broken}) == ("known", {"not run"})
+    mended, ending = session(GridFolder(folder.path), _ANSWERS).run(jobs=1, budget_s=None, look=silent)
+    assert ending == "known"
+    assert not {cell.state for cell in mended} & {"not run", "unknown"}
+
+
+def test_a_folder_that_cannot_be_written_is_named_with_the_way_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = made(tmp_path, tries=1)
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(GridSession, "run", full)
+    said = CliRunner().invoke(application(), ["grid", "--resume", str(folder.path)])
+    assert isinstance(said.exception, JournalError)
+    assert all(words in str(said.exception) for words in ("No space left", f"--resume {folder.path}"))
+
+
+@pytest.mark.parametrize("document", [b"[]", b"{}", b'{"plan": 3, "started": 1, "machine": 2}', b"{"])
+def test_a_plan_that_is_none_is_damage(tmp_path: Path, document: bytes) -> None:
+    folder = made(tmp_path)
+    (folder.path / "grid.json").write_bytes(document)
+    with pytest.raises(HistoryError, match="is damaged"):
+        folder.plan()
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--tries", "0"], ["--lanes", "0"], ["--batch", "0"], ["--jobs", "0"], ["--cells", "no/such"]]
+)
+def test_a_grid_of_nothing_is_refused(tmp_path: Path, arguments: list[str]) -> None:
+    said = CliRunner().invoke(
+        application(), ["grid", "--quick", "--time-budget", "0", "--runs", str(tmp_path), *arguments]
+    )
+    assert isinstance(said.exception, PlanError)
+    assert not list(tmp_path.iterdir())
