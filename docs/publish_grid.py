@@ -17,7 +17,7 @@ from schemaquake.results.grid.folder import DoneBatch, GridFolder
 from schemaquake.results.grid.markdown import render_grid_markdown
 from schemaquake.results.grid.page import GridState, render_grid_html
 from schemaquake.results.grid.plan import GridPlan
-from schemaquake.results.grid.recorded import distinct, read_batches, write_batches
+from schemaquake.results.grid.recorded import distinct, read_batches, with_newest_findings, write_batches
 from schemaquake.results.grid.rediscovery import ANSWERS, read_known_races, rediscover
 from schemaquake.results.grid.tally import cells_table, tally
 from schemaquake.results.store.store import read_table, write_table
@@ -42,7 +42,7 @@ def publish(folders: Sequence[GridFolder], runs: Sequence[Path] = ()) -> None:
         command="\n".join(dict.fromkeys(_anywhere(one) for one in plans)),
     )
     # Batches of the folders first: they may have been judged again since they were published.
-    done = distinct([*(one for folder in folders for one in folder.done()), *earlier])
+    done = with_newest_findings(distinct([*(one for folder in folders for one in folder.done()), *earlier]))
     cells = [cell for cell in tally(plan, done, _able(plan, done)) if cell.tried or cell.doubtful]
     state = GridState(
         plan=plan,

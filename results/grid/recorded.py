@@ -19,7 +19,7 @@ from schemaquake.results.grid.folder import DoneBatch
 from schemaquake.results.grid.plan import Batch
 from schemaquake.results.store.store import read_table, write_table
 
-__all__ = ["BATCHES", "distinct", "read_batches", "renumbered", "write_batches"]
+__all__ = ["BATCHES", "distinct", "read_batches", "renumbered", "with_newest_findings", "write_batches"]
 
 _SYMPTOM: Final = pa.struct([("type", pa.string()), ("title", pa.string()), ("explanation", pa.string())])
 _FINDING: Final = pa.struct(
@@ -89,6 +89,18 @@ def distinct(done: Iterable[DoneBatch]) -> list[DoneBatch]:
         for one in reversed(list(done))
     }
     return list(renumbered(reversed(found.values())))
+
+
+def with_newest_findings(done: Iterable[DoneBatch]) -> list[DoneBatch]:
+    """Give each broken race what is known of its finding now: by any batch of the list, for those without their runs cannot be judged again."""
+    every = list(done)
+    found = [race.finding for one in every for race in one.facts.races if race.finding is not None]
+    known = {finding.id: finding for finding in found if finding.known}
+
+    def renewed(race: RaceFacts) -> RaceFacts:
+        return race if race.finding is None else replace(race, finding=known.get(race.finding.id, race.finding))
+
+    return [DoneBatch(one.unit, replace(one.facts, races=tuple(map(renewed, one.facts.races)))) for one in every]
 
 
 def _row(one: DoneBatch) -> dict[str, Any]:

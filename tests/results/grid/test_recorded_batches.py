@@ -14,7 +14,7 @@ from schemaquake.harness.errors import HistoryError
 from schemaquake.results.grid.facts import FoundCause
 from schemaquake.results.grid.folder import DoneBatch
 from schemaquake.results.grid.plan import Batch
-from schemaquake.results.grid.recorded import distinct, read_batches, write_batches
+from schemaquake.results.grid.recorded import distinct, read_batches, with_newest_findings, write_batches
 from schemaquake.results.grid.schedule import GridSchedule
 
 CELLS = ("a/b/same-1", "a/b/same-2", "c/d/names-t")
@@ -79,3 +79,11 @@ def test_what_holds_no_batches_is_refused(tmp_path: Path) -> None:
     pq.write_table(pa.table({"cell": ["a"]}), other)
     with pytest.raises(HistoryError):
         read_batches(other)
+
+
+def test_what_became_known_of_a_finding_counts_for_all_its_races() -> None:
+    new, known = FoundCause(id="SQ-1", title="t"), FoundCause(id="SQ-1", title="t", page="findings.md#x", known=True)
+    other = FoundCause(id="SQ-2", title="u")
+    races = [race(CELLS[0], "lost-column", finding=one) for one in (new, known, other)] + [race(CELLS[1])]
+    (done,) = with_newest_findings([DoneBatch(batch(0), replace(finished(batch(0)).facts, races=tuple(races)))])
+    assert [one.finding for one in done.facts.races] == [known, known, other, None]
