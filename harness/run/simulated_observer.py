@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from schemaquake.harness.errors import ClusterError
 from schemaquake.harness.history.journal import ObservationJournal
@@ -32,6 +32,8 @@ class SimulatedObserver:
         self._journal = ObservationJournal(journal, started_ns, durable=False)
         self._timeout_s = request_timeout_s
         self._clients: dict[str, Client] = {}
+        self._answer_in_events: dict[type, bool] = {}
+        """By a client's class whether it is an `EventClient`: a protocol takes long to ask."""
         self._phase: str | None = None
         self._sampling = False
         self._samples = 0
@@ -134,7 +136,7 @@ class SimulatedObserver:
 
         for node in nodes:
             client = self._clients[node]
-            if isinstance(client, EventClient):
+            if self._is_of_events(client):
                 client.look(
                     phase=look.phase, sample=self._samples, complete=look.complete, answer=partial(receive, node)
                 )
@@ -143,6 +145,12 @@ class SimulatedObserver:
                 self._heap.at(self._heap.now_ns, partial(receive, node, reading))
         if not nodes:
             self._heap.at(self._heap.now_ns, partial(self._end, [], answer))
+
+    def _is_of_events(self, client: Client) -> TypeGuard[EventClient]:
+        known = self._answer_in_events.get(type(client))
+        if known is None:
+            known = self._answer_in_events[type(client)] = isinstance(client, EventClient)
+        return known
 
     def _end(self, readings: Sequence[Sequence[Observation]], answer: Callable[[Any], None]) -> None:
         for reading in readings:

@@ -75,8 +75,13 @@ class Local:
         units = ordered["unit"].to_pylist()
         begins = [at for at, unit in enumerate(units) if at == 0 or unit != units[at - 1]]
         ends = [*begins[1:], len(units)] if begins else []
-        parts = [step(ordered.slice(begin, end - begin)).cast(schema) for begin, end in zip(begins, ends, strict=True)]
-        return pa.concat_tables([schema.empty_table(), *parts])
+        parts = [step(ordered.slice(begin, end - begin)) for begin, end in zip(begins, ends, strict=True)]
+        return pa.concat_tables([schema.empty_table(), *(_cast(part, schema) for part in parts)])
+
+
+def _cast(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return a table with this schema, itself if it has it: a small run has a hundred of them."""
+    return table if table.schema.equals(schema) else table.cast(schema)
 
 
 @dataclass(frozen=True, slots=True)

@@ -195,10 +195,13 @@ class RunSummary:
         """Return the summary as stored in summary.json; `kinds` is derived from `races` for other readers."""
         return {
             "schema": SUMMARY_SCHEMA,
-            **asdict(replace(self, findings=())),
+            **asdict(replace(self, findings=(), checkers=(), doubts=())),
             "findings": [finding.to_json() for finding in self.findings],
             "doubts": [doubt.to_json() for doubt in self.doubts],
-            "checkers": [{**asdict(one), "doubts": [doubt.to_json() for doubt in one.doubts]} for one in self.checkers],
+            "checkers": [
+                {**asdict(replace(one, doubts=())), "doubts": [doubt.to_json() for doubt in one.doubts]}
+                for one in self.checkers
+            ],
             "kinds": [asdict(kind) for kind in self.kinds],
         }
 

@@ -142,9 +142,10 @@ def _digest(folder: Path, verdict: Verdict) -> str:
 
 def _timeless(document: Any) -> Any:
     """Return a verdict's document without the time that its checks took."""
-    if isinstance(document, Mapping):
+    kind = type(document)
+    if kind is dict:
         return {name: _timeless(each) for name, each in document.items() if name != "seconds"}
-    return [_timeless(each) for each in document] if isinstance(document, list) else document
+    return [_timeless(each) for each in document] if kind is list else document
 
 
 @contextmanager
