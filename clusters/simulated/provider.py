@@ -22,13 +22,14 @@ from schemaquake.clusters.simulated.ring import Ring
 from schemaquake.clusters.systems.simulated.family import Blueprint, blueprint_of, flaws_of, promises_of
 from schemaquake.clusters.systems.system import parse_system
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
+from schemaquake.harness.errors import PlanError
 from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.protocols import Demands
 from schemaquake.harness.model.topology import TopologyVerb
 from schemaquake.harness.run.event_heap import EventHeap
 from schemaquake.harness.run.simulated_runtime import SimulatedRuntime
 
-__all__ = ["OPTIONS", "SimulatedProvider", "list_steps", "list_verbs"]
+__all__ = ["OPTIONS", "SimulatedProvider", "list_habits", "list_steps", "list_verbs"]
 
 _Build: TypeAlias = Callable[[Ring, frozenset[str], Blueprint, Mapping[str, str]], Model]
 
@@ -36,6 +37,7 @@ OPTIONS: Final[Mapping[str, str]] = {
     "bugs": "the flaws that are switched on: `default`, `none`, or names with + or -, with commas",
     "bug": "one flaw alone, switched on in a design that has no other",
     **AIMS,
+    "log": "how members decide an entry of the log (6.0): `register`, at once and by a majority, or `paxos`, by messages and with state on disk",
     "cms.pause": "commits that wait for 4 s before they are made (6.0): create-table, or FINISH_JOIN@2 for its second; with commas",
     "cms.refuse": "commits that are refused (6.0)",
     "cms.delay": "commits that the other nodes are sent 4 s later (6.0)",
@@ -44,18 +46,28 @@ OPTIONS: Final[Mapping[str, str]] = {
     "cms.reorder": "commits that the other nodes are sent after the next one (6.0)",
 }
 
+LOGS: Final = ("register", "paxos")
+"""The ways in which an entry of the metadata log is decided."""
+
 _MODELS: Final[Mapping[str, _Build]] = {
     "raft-group": lambda ring, flaws, _blueprint, _options: Group0(ring, flaws),
     "merged-schema-rows": lambda ring, flaws, blueprint, _options: MergedRows(
         ring, flaws, Release(**blueprint.release), pull_delay_s=blueprint.pull_delay_s
     ),
     "metadata-log": lambda ring, flaws, _blueprint, options: MetadataLog(
-        ring, flaws, parse_rules(options, SCHEMA_CHANGES)
+        ring, flaws, parse_rules(options, SCHEMA_CHANGES), by_paxos=_is_by_paxos(options)
     ),
     "ordered-migrations": lambda ring, flaws, _blueprint, _options: Migrations(ring, flaws),
     "rows": lambda ring, flaws, blueprint, _options: Rows(ring, flaws, pull_delay_s=blueprint.pull_delay_s),
 }
 """Models by the name that a blueprint gives."""
+
+
+def _is_by_paxos(options: Mapping[str, str]) -> bool:
+    log = options.get("log", LOGS[0])
+    if log not in LOGS:
+        raise PlanError(f"-O log={log}: the log is a {' or '.join(LOGS)}")
+    return log == "paxos"
 
 
 def list_steps() -> Mapping[str, str]:
@@ -72,6 +84,11 @@ def list_verbs(system: str) -> frozenset[TopologyVerb]:
         return frozenset()
     topology = parse_system(system).topology
     return frozenset(verb for verb in model.verbs if topology.commands(verb, "?"))
+
+
+def list_habits(system: str) -> Mapping[str, tuple[str, ...]]:
+    """List the options by which a design does something in several ways, each with its values, the usual one first."""
+    return {"log": LOGS} if blueprint_of(system).model == "metadata-log" else {}
 
 
 class SimulatedProvider:

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Final
 
 from schemaquake.clusters.simulated.draws import Draws
-from schemaquake.clusters.simulated.provider import list_steps, list_verbs
+from schemaquake.clusters.simulated.provider import list_habits, list_steps, list_verbs
 from schemaquake.clusters.systems.simulated.family import blueprint_of
 from schemaquake.clusters.systems.system import parse_system
 from schemaquake.harness.model.plan import Plan
@@ -61,6 +61,7 @@ def plan_of_seed(seed: int, systems: Sequence[str], options: Mapping[str, str] |
         chosen |= {f"{name}.limit-s": _LIMIT_OF_A_CHANGE_S for name in changes}
         if not _LIVING_NODES_LEAVE.issuperset(changes):
             factor = None
+    chosen |= _habits(draws, system)
     everybody = tuple(f"n{number}" for number in range(1, nodes + spares + 1))
     aims = _aim(draws, system, everybody)
     chosen |= {name: step for name, step in aims.items() if name.partition(".")[0] not in nemeses}
@@ -126,6 +127,16 @@ def _changes(draws: Draws, system: str) -> tuple[str, ...]:
 @cache
 def _verbs_of(system: str) -> frozenset[TopologyVerb]:
     return list_verbs(system)
+
+
+def _habits(draws: Draws, system: str) -> dict[str, str]:
+    """Draw, one time in four, another way of doing what a design does in several."""
+    found = {}
+    for name, values in list_habits(system).items():
+        stream = draws.stream("swarm", "habit", name)
+        if stream.chance(0.25):
+            found[name] = stream.pick(values[1:])
+    return found
 
 
 def _with_data(draws: Draws, system: str, workloads: tuple[str, ...]) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ on a member:
 
 - l1 what comes is buffered
 - l2 the next epoch, or a snapshot above the own one
-- l3 carried out
+- l3 carried out; one that is refused here, though it was committed, ends the follower for good
 - l4 the entry to disk
 - l5 the copy of the schema in `system_schema`, stamped with the local wall clock
 - l6 published: memory, version, epoch
@@ -31,7 +31,8 @@ Epochs are on every message; a node that hears of a higher one fetches what it l
 **start** replays the log on disk, copies what was not copied, and asks the CMS for the rest.
 
 `append` is a linearizable register an epoch, kept by a majority: it answers applied, taken, or, if too few members answer,
-not at all; an entry left so may still be completed by a later proposer. (Paxos itself is not modelled.)
+not at all; an entry left so may still be completed by a later proposer. With `-O log=paxos` the members decide each epoch by messages
+(`schemaquake.clusters.simulated.models.paxos_log`).
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ from uuid import UUID
 from schemaquake.clusters.simulated.faces import Answers, Node, Server, Steps
 from schemaquake.clusters.simulated.messages import Failure, Message
 from schemaquake.clusters.simulated.models.commit_rules import CommitRules
+from schemaquake.clusters.simulated.models.paxos_log import PaxosLog, Slot
 from schemaquake.clusters.simulated.models.requests import Requests
 from schemaquake.clusters.simulated.models.sequences import ADVANCE, CANCEL, PREPARE, Sequences, after_sequence
 from schemaquake.clusters.simulated.models.serving import serve_schema
@@ -76,6 +78,8 @@ _PAUSED_NS: Final = 4 * _S
 """The time of a pause or a delay that a rule asks for."""
 _NEXT: Final = {"PREPARE": "START", "START": "MID", "MID": "FINISH"}
 _SEQUENCE: Final = frozenset({PREPARE, ADVANCE, CANCEL})
+OF_PAXOS: Final = frozenset({"old-ballot", "own-value"})
+"""Flaws of a log whose epochs are decided by Paxos."""
 _SERVING: Final = frozenset({"normal", "leaving", "moving"})
 
 T1, T3, T4 = numbered("6.0/commit", "t1", "t3", "t4")
@@ -171,6 +175,8 @@ class _Life:
     snapshot: Metadata | None = None
     """A snapshot that was received and not yet taken over."""
     fetching: bool = False
+    is_stopped: bool = False
+    """True once an entry was refused here that was committed: none after it is carried out."""
 
 
 @dataclass(slots=True)
@@ -184,6 +190,8 @@ class _Kept:
     """The epoch up to which `system_schema` is a copy."""
     unreleased: str = ""
     """The id of a dropped table whose rows are still in the commit log; empty: there is none."""
+    slots: dict[int, Slot] = field(default_factory=dict)
+    """Epochs that this node had a part in deciding, where they are decided by Paxos."""
 
 
 class _Register:
@@ -222,13 +230,17 @@ class MetadataLog:
             step.name for step in (T1, T3, T4, K1, K3, K4, K5, K6, K7, K8, L1, L2, L3, L4, L5, L6, L7, L8, B1, B2, B3)
         )
         + Sequences.steps
+        + PaxosLog.steps
     )
     verbs: Final = Sequences.verbs | {"reconfigure"}
     takes_own_place = True
 
-    def __init__(self, ring: Ring, flaws: frozenset[str], rules: CommitRules | None = None) -> None:
-        """`rules` say which commits are paused, refused and so on."""
+    def __init__(
+        self, ring: Ring, flaws: frozenset[str], rules: CommitRules | None = None, *, by_paxos: bool = False
+    ) -> None:
+        """`rules` say which commits are paused, refused and so on. `by_paxos`: epochs are decided by messages, not by a register."""
         self.flaws = flaws
+        self._paxos = PaxosLog(lambda node: _kept(node).slots, flaws) if by_paxos or flaws & OF_PAXOS else None
         self._rules = rules or CommitRules()
         self._asked: dict[str, int] = {}
         """By node how many entries it has asked for. Not on its disk: no id comes twice, not even of a node that lost it."""
@@ -344,7 +356,8 @@ class MetadataLog:
             yield K1
             yield from self._follow(node, (), None)
             yield K3
-            mine = next((each.epoch for each in self._register.since(0) if each.id == entry.id), None)
+            log = _kept(node).entries if self._paxos is not None else self._register.since(0)
+            mine = next((each.epoch for each in log if each.id == entry.id), None)
             if mine is not None and "own-retry" not in self.flaws and mine <= life.metadata.epoch:
                 return mine
             numbered_entry = entry._replace(epoch=life.metadata.epoch + 1)
@@ -363,10 +376,10 @@ class MetadataLog:
             if "pause" in acts:
                 yield Sleep(_PAUSED_NS)
             yield K5
-            if not (yield from self._reach_majority(node)):
-                self._leave(node, numbered_entry)
+            is_appended = yield from self._append(node, numbered_entry)
+            if is_appended is None:
                 return None
-            if not self._register.append(numbered_entry) and "double-commit" not in self.flaws:
+            if not is_appended and "double-commit" not in self.flaws:
                 yield K4
                 yield Sleep(node.kernel.cost_ns(1 * _MS, 500 * _MS))
                 yield from self._read_log(node)
@@ -388,9 +401,13 @@ class MetadataLog:
         An entry whose proposer died before it told anybody is in the log alone.
         """
         life = _life(node)
-        if (yield from self._reach_majority(node)):
-            yield from self._follow(node, self._register.since(life.metadata.epoch), None)
-        else:
+        before = life.metadata.epoch
+        if self._paxos is not None:
+            found = yield from self._paxos.read(node, self._members(node), before)
+            yield from self._follow(node, found, None)
+        elif (yield from self._reach_majority(node)):
+            yield from self._follow(node, self._register.since(before), None)
+        if life.metadata.epoch == before:
             yield from self._catch_up(node, life.metadata.cms)
 
     def _kind(self, metadata: Metadata, entry: Entry) -> str:
@@ -415,11 +432,24 @@ class MetadataLog:
             for name in server.gossip.peers_alive():
                 server.send(name, "replicate", [each])
 
+    def _append(self, node: Node, entry: Entry) -> Steps:
+        """Append an entry to the log itself; False: its epoch is taken, None: not known, there was no majority."""
+        if self._paxos is not None:
+            return (yield from self._paxos.append(node, self._members(node), entry))
+        if not (yield from self._reach_majority(node)):
+            self._leave(node, entry)
+            return None
+        return self._register.append(entry)
+
+    def _members(self, node: Node) -> tuple[str, ...]:
+        """Return the members of the metadata service as a node knows them; the first node is one before there are any."""
+        return _life(node).metadata.cms or (node.name,)
+
     def _reach_majority(self, node: Node) -> Steps:
         """Ask the members for their vote; returns whether a majority answered."""
-        cms = _life(node).metadata.cms
+        members = self._members(node)
         answers: Answers = yield _server(node).ask(
-            cms or [node.name], "vote", None, need=len(cms) // 2 + 1, limit_ns=_APPEND_LIMIT_NS
+            members, "vote", None, need=len(members) // 2 + 1, limit_ns=_APPEND_LIMIT_NS
         )
         return answers.enough
 
@@ -446,6 +476,8 @@ class MetadataLog:
                 return None
         if message.kind in Sequences.kinds:
             return self._sequences.receive(node, message)
+        if self._paxos is not None and message.kind in PaxosLog.kinds:
+            return self._paxos.receive(node, message)
         return self._check_epoch(node, message)
 
     def _serve_commit(self, node: Node, message: Message) -> Steps:
@@ -546,7 +578,7 @@ class MetadataLog:
 
     def _enact(self, node: Node) -> Steps:
         life, kept = _life(node), _kept(node)
-        while True:
+        while not life.is_stopped:
             snapshot, life.snapshot = life.snapshot, None
             entry = life.buffer.pop(life.metadata.epoch + 1, None)
             if entry is None and "epoch-skipped" in self.flaws and life.buffer:
@@ -559,7 +591,13 @@ class MetadataLog:
             elif entry is not None:
                 yield L2
                 yield L3
-                after = self._carried_out(life.metadata, entry)
+                try:
+                    after = self._carried_out(life.metadata, entry)
+                except ServerSaid as said:
+                    life.is_stopped = True
+                    where = ("GlobalLogFollower", "LocalLog.java:540")
+                    node.console.error(*where, f"Could not process the entry of epoch {entry.epoch}", said.stack)
+                    return
                 yield L4
                 yield Sync()
                 kept.entries.append(entry)

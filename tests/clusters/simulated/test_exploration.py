@@ -129,6 +129,16 @@ def test_a_planted_second_entry_in_one_epoch_is_found():
     assert any(end for explored in found.values() for end in explored.ends)
 
 
+@pytest.mark.parametrize(
+    ("options", "is_sound"), [({"log": "paxos", "bugs": "none"}, True), ({"bug": "old-ballot"}, False)]
+)
+def test_orders_of_the_messages_of_paxos_are_explored(options, is_sound):
+    for explored in ends_of(SIX, "create-create", most=15, options=options).values():
+        assert explored.executions == 15
+        assert any("prepare" in event for end in explored.shortest.values() for event in end)
+        assert all(not end for end in explored.ends) is is_sound
+
+
 def test_a_crash_is_one_more_event():
     explored = [
         each for _, _, each in explore_design(FIVE, SCOPES["create-create"], crash=True, most=12)

@@ -6,6 +6,8 @@ import orjson
 import pytest
 from simulated_runs import SIX, carry_out, plan_of, simulate
 
+from schemaquake.harness.errors import PlanError
+
 
 @pytest.mark.parametrize("mode", ["barrier", "partition"])
 def test_races_break_nothing(tmp_path, mode):
@@ -52,3 +54,42 @@ def test_changes_go_on_after_a_proposer_died_with_its_entry(tmp_path, step):
     plan = plan_of("drop-recreate,quorum", system=SIX, seed=556, nodes=5, time_limit_s=5, rate=4, restart="none", options=options)  # fmt: skip
     books = orjson.loads((carry_out(plan, tmp_path) / "simulation.json").read_bytes())
     assert [place.partition("@")[0], "kill", 1] in books["crashes"]
+
+
+# ── epochs decided by Paxos ──────────────────────────────────────────────────────────────────────────────────────────
+
+PAXOS = {"bugs": "none", "log": "paxos"}
+
+
+@pytest.mark.parametrize(
+    ("step", "fault"),
+    [
+        pytest.param(step, fault, marks=() if (step, fault) == ("p3", "kill") else pytest.mark.long)
+        for step in ("p1", "p2", "p3", "a1", "a2")
+        for fault in ("kill", "pause", "cut")
+    ],
+)
+def test_an_epoch_is_decided_once_whatever_falls_between_its_steps(tmp_path, step, fault):
+    place = f"6.0/paxos/{step}"
+    options = PAXOS | {f"{fault}.at": f"{place}@14,{place}@30,{place}@31:n2"}
+    run = simulate(tmp_path, "schema-churn", system=SIX, seed=2, rate=20, time_limit_s=20, options=options)
+    assert dict(run.types) == {}
+    assert any(passage[0] == place for passage in run.books["passages"])
+    if fault != "cut":
+        assert any(crash[:2] == [place, fault] for crash in run.books["crashes"])
+
+
+def test_a_minority_decides_nothing_by_paxos_either(tmp_path):
+    options = PAXOS | {"mode": "partition", "races": "1"}
+    run = simulate(tmp_path, "drop-type", system=SIX, seed=2, options=options)
+    assert dict(run.types) == {}
+    history = (run.folder / "journals").glob("events-0*.jsonl")
+    assert any("Could not perform commit" in path.read_text() for path in history)
+
+
+def test_without_paxos_no_message_of_it_is_sent(tmp_path):
+    options = {"bugs": "none", "mode": "barrier", "races": "1"}
+    folder = carry_out(plan_of("create-table", system=SIX, options=options, restart="none"), tmp_path)
+    assert b"6.0/paxos" not in (folder / "simulation.json").read_bytes()
+    with pytest.raises(PlanError, match="a register or paxos"):
+        carry_out(plan_of("create-table", system=SIX, options={"log": "raft"}), tmp_path / "raft")

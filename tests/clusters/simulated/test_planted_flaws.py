@@ -45,6 +45,14 @@ PLANTED = {
     "copy-clock": Planted(SIX, "schema-churn", ("clock",), named=CHURN | {"time_limit_s": 60}, seed=3),
     "write-meets-drop": Planted(SIX, "create-index", options={"races": "12"}, seed=2),
     "double-commit": Planted(SIX, "racing-ddl", options={"races": "1"}),
+    "old-ballot": Planted(SIX, "racing-ddl", options={"log": "paxos", "races": "1"}),
+    "own-value": Planted(
+        SIX,
+        "schema-churn",
+        options={"log": "paxos", "cut.at": "6.0/paxos/p3@16", "fault.seconds": "15"},
+        seed=1,
+        named={"rate": 20, "time_limit_s": 25},
+    ),
     "replay-refused": Planted(SIX, "schema-churn", ("kill",), named={"rate": 40, "time_limit_s": 120}, seed=3),
     "out-of-order": Planted(OLD["0.7"], "racing-ddl", options=ONCE, seed=1),
     "no-agreement": Planted(OLD["0.7"], "racing-ddl", options={"races": "1"}, seed=1),
@@ -71,7 +79,7 @@ PLANTED = {
     "short-snapshot": Planted(SCYLLA, "schema-churn", ("kill",), seed=1, named={"rate": 80, "time_limit_s": 100}),
     "peer-gap": Planted(SIX, "schema-churn", ("kill",), named={"rate": 60, "time_limit_s": 100}, seed=1),
 }
-QUICK = {"type-race", "write-meets-drop"}
+QUICK = {"type-race", "write-meets-drop", "old-ballot"}
 ELSEWHERE = {"computed-memory", "own-retry", "files-stay", "retry-new-id", "vote-not-kept"} | RING_FLAWS
 """Flaws whose damage is looked up in the nodes (`test_sound_designs`), or that only a rare order shows."""
 CASES = [pytest.param(name, id=name, marks=() if name in QUICK else pytest.mark.long) for name in PLANTED]
