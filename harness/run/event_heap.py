@@ -88,7 +88,7 @@ class EventHeap:
                 return is_done()
             time_ns, _, found = heappop(heap)
             act: Act | None
-            if type(found) is Event:
+            if isinstance(found, Event):
                 act, found.act = found.act, None
                 if act is None:
                     continue
