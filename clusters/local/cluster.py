@@ -237,9 +237,9 @@ class LocalCluster:
         """Exchange the server of a node, with its data. Raises ClusterError."""
         return self._versions.become(node, system, limit_s=limit_s)
 
-    def finish(self, system: str, *, on: str, limit_s: float) -> Attempt:
+    def finish(self, system: str, *, on: str, limit_s: float, insists: bool = False) -> Attempt:
         """Carry out what ends the upgrade. Raises ClusterError."""
-        return self._versions.finish(system, on=on, limit_s=limit_s)
+        return self._versions.finish(system, on=on, limit_s=limit_s, insists=insists)
 
     def server_files(self, node: str) -> ServerFiles:
         """Return the folders of a node's server; see `schemaquake.harness.model.files.ShowsFiles`."""

@@ -130,11 +130,17 @@ class Versions:
         finally:
             self._steps.pop(node, None)
 
-    def finish(self, system: str, *, on: str, limit_s: float) -> Attempt:
-        """Carry out the last commands on this node, then those of each node; return the first attempt that failed, or the last."""
+    def finish(self, system: str, *, on: str, limit_s: float, insists: bool = False) -> Attempt:
+        """Carry out the last commands on this node, then those of each node; return the first attempt that failed, or the last.
+
+        `insists`: nodes that differ are left out of what is compared, where the line has a word for that.
+        """
         way = self._known_way(system)
         began = time.monotonic()
         planned = [(on, command) for command in way.last(len(self._nodes))]
+        if insists and way.insisting is not None:
+            others = [node.address for name, node in self._nodes.items() if name != on]
+            planned = [(node, way.insisting(command, others)) for node, command in planned]
         last = len(planned)
         planned += [(node.name, command) for command in way.on_each for node in self._nodes.values() if _serves(node)]
         attempt = Attempt(outcome="ok", command="no further command", node=on, seconds=0.0)

@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 from schemaquake.clusters.systems.topology import ToolCommand
 from schemaquake.harness.model.operation import JSON
 
-__all__ = ["LastSteps", "MixedChanges", "Upgrade"]
+__all__ = ["Insisting", "LastSteps", "MixedChanges", "Upgrade"]
 
 MixedChanges: TypeAlias = Literal["refused", "unsupported"]
 """The fate of a schema change that is asked of a node before the upgrade has ended.
@@ -24,6 +24,10 @@ MixedChanges: TypeAlias = Literal["refused", "unsupported"]
 
 LastSteps: TypeAlias = Callable[[int], Sequence[ToolCommand]]
 """From the number of nodes to the commands that one node carries out when all have been upgraded, in order."""
+
+
+Insisting: TypeAlias = Callable[[ToolCommand, Sequence[str]], ToolCommand]
+"""From a last step that was refused, and the addresses of all other nodes, to the command that goes on without asking those."""
 
 
 def _none(nodes: int) -> Sequence[ToolCommand]:  # noqa: ARG001 - others depend on it
@@ -50,6 +54,8 @@ class Upgrade:
     """Regular expressions of answers which prove that a command need not be carried out again."""
     refusals: Sequence[str] = ()
     """Regular expressions of answers which prove that nothing was changed."""
+    insisting: Insisting | None = None
+    """What an operator may ask for when a last step is refused because nodes differ; None: there is no such thing."""
     reversible: bool = False
     """True where a node may go back to the older line, as long as the last step was not begun."""
 

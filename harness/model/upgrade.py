@@ -68,8 +68,11 @@ class ChangesVersions(Protocol):
         """
         ...
 
-    def finish(self, system: str, *, on: str, limit_s: float) -> Attempt:
-        """Carry out what ends the upgrade when all nodes are this system, on this node and then on each; what is done is left out."""
+    def finish(self, system: str, *, on: str, limit_s: float, insists: bool = False) -> Attempt:
+        """Carry out what ends the upgrade when all nodes are this system, on this node and then on each; what is done is left out.
+
+        `insists`: go on although nodes differ, as far as the system has a word for it.
+        """
         ...
 
 

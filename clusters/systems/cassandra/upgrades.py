@@ -22,6 +22,14 @@ def _begin_metadata_log(nodes: int) -> Sequence[ToolCommand]:
     return (ToolCommand(arguments=("cms", "initialize"), limit_s=120.0), *widen_metadata_service(nodes))
 
 
+def _ignore(command: ToolCommand, addresses: Sequence[str]) -> ToolCommand:
+    """Begin the metadata log without comparing the metadata of these nodes (`--ignore`, meant for nodes that are down)."""
+    if command.arguments[:2] != ("cms", "initialize"):
+        return command
+    ignored = tuple(word for address in addresses for word in ("--ignore", address))
+    return ToolCommand(arguments=(*command.arguments, *ignored), limit_s=command.limit_s)
+
+
 _BY_LINE: Final = (
     (
         (6, 0),
@@ -40,6 +48,7 @@ _BY_LINE: Final = (
                 "All nodes are not yet upgraded",
                 "Did not get response from .* not continuing with migration",
             ),
+            insisting=_ignore,
             reversible=True,
         ),
     ),

@@ -181,3 +181,16 @@ def test_paths_are_those_that_release_notes_allow(tmp_path, first, second, can):
         others=[InstalledVersion(system=end, recipe=recipe_for(launched), java=tmp_path / "java", class_path=[])],
     )
     assert (made.cannot_become(second) is None) == can
+
+
+def test_a_refused_end_goes_on_without_comparing_the_other_nodes(cluster, tmp_path, asked):
+    for name in ("n1", "n2"):
+        cluster.become(name, NEW, limit_s=30)
+    answer = tmp_path / "java.answer"
+    answer.write_text("Got mismatching cluster metadatas. Aborting migration")
+    assert cluster.finish(NEW, on="n2", limit_s=30).outcome == "fail"
+    before = len(asked())
+    assert cluster.finish(NEW, on="n2", limit_s=30, insists=True).outcome == "fail"
+    assert [line.split() for line in asked()[before:]] == [["--ignore", "10.77.0.1"]]
+    answer.unlink()
+    assert cluster.finish(NEW, on="n2", limit_s=30, insists=True).outcome == "ok"

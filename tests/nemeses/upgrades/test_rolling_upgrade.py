@@ -53,8 +53,8 @@ class UpgradedCluster(ChangingCluster):
         self.now[node] = system
         return attempt
 
-    def finish(self, system, *, on, limit_s):
-        self.asked.append(("finish", on))
+    def finish(self, system, *, on, limit_s, insists=False):
+        self.asked.append(("insist" if insists else "finish", on))
         return self._attempt("finish", on)
 
 
@@ -143,6 +143,26 @@ def test_the_end_is_not_begun_while_a_node_is_the_older_version():
     cluster = UpgradedCluster()
     assert nemesis.operate(cluster, operations[-1]).type == "fail"
     assert cluster.asked == []
+
+
+@pytest.mark.parametrize(
+    ("answers", "insist", "outcome", "asked"),
+    [
+        (["fail", "ok"], "true", "ok", ["finish", "insist"]),
+        (["fail", "fail"], "true", "fail", ["finish", "insist"]),
+        (["fail", "info", "ok"], "true", "ok", ["finish", "insist", "insist"]),
+        (["ok"], "true", "ok", ["finish"]),
+        (["info", "fail"], "true", "info", ["finish", "finish"]),
+        (["fail", "ok"], "false", "fail", ["finish"]),
+    ],
+)
+def test_a_refused_end_is_insisted_on_only_where_that_is_asked_for(answers, insist, outcome, asked):
+    nemesis, operations = planned(**{"rolling-upgrade.insist": insist})
+    cluster = UpgradedCluster(answers=answers)
+    cluster.now = dict.fromkeys(NODES, NEW)
+    done = nemesis.operate(cluster, operations[-1])
+    assert (done.type, [verb for verb, _ in cluster.asked]) == (outcome, asked)
+    assert len(done.value["attempts"]) == len(asked)
 
 
 def test_no_node_is_taken_down_while_another_is_down():
