@@ -6,7 +6,7 @@ replicas share one, the check shows that write or a later one, in every epoch of
 coordinator that is a replica answers from its own data: a row acknowledged at a level that W replicas answered is on W
 of the replicas that follow from the ring (`schemaquake.harness.placements`), or on fewer by the disks that operations lost
 since.
-Finds: `missed-rows`, `undeleted-rows`, `stale-rows`, `unwritten-rows`, `under-replicated-rows`. Sources: seed document 4
+Finds: `missed-rows`, `undeleted-rows`, `stale-rows`, `unwritten-rows`, `under-replicated-rows`, `disowned-rows`. Sources: seed document 4
 (CEP-21), quorum intersection and data placement; CASSANDRA-16290, CASSANDRA-14801, CASSANDRA-14802; Gifford, "Weighted
 voting for replicated data" (SOSP 1979).
 
@@ -40,7 +40,15 @@ from schemaquake.checkers.topology.accounts import PHASES, read_accounts
 from schemaquake.checkers.topology.bulk_writes import BulkWrite, Check, Partition, read_checks, read_partitions
 from schemaquake.checkers.topology.operations import TopologyOperation, read_operations
 from schemaquake.checkers.topology.ownership import model_of, read_replications
-from schemaquake.checkers.topology.row_states import Flaw, FlawKind, Owed, judge_reading, owed_copies
+from schemaquake.checkers.topology.row_states import (
+    Disowned,
+    Flaw,
+    FlawKind,
+    Owed,
+    find_disowned,
+    judge_reading,
+    owed_copies,
+)
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict
@@ -57,6 +65,8 @@ _KINDS: Final[Mapping[FlawKind, str]] = {
 }
 
 
+_SYNCED_WITHIN_NS: Final = 15_000_000_000
+"""How long after its acknowledgement a write may not be on disk yet: servers sync their commit log every ten seconds, or before they answer."""
 _FACTORS_MOST: Final = 2
 """The replication factors, one after another, under which rows are judged; see `list_replication_factors`."""
 
@@ -72,6 +82,7 @@ class ReplicaSets:
         "stale-rows",
         "unwritten-rows",
         "under-replicated-rows",
+        "disowned-rows",
     )
     vouches: bool = True
 
@@ -98,6 +109,7 @@ class ReplicaSets:
         tally.add(*(_report(case, moment) for moment in moments.values()))
         for phase in PHASES:
             tally.judge(*_judge_copies(case, phase))
+        tally.add(*_judge_owners(case))
         return tally.verdict(
             writes=sum(len(one.writes) for one in case.partitions.values()),
             checks=len(case.checks),
@@ -312,6 +324,71 @@ def _judge_copies(case: _Case, phase: str) -> Iterator[Anomaly | Doubt]:
             short.append((partition, replicas, owed))
     if short:
         yield _report_copies(case, phase, short)
+
+
+def _judge_owners(case: _Case) -> Iterator[Anomaly]:
+    """Yield a finding if a node that is no replica answered, after the restart, with what no replica had any more.
+
+    Replicas told what they held themselves before the restart, under the same placement. A write that may not have been synced when
+    its nodes were killed accuses nobody.
+    """
+    restart = case.evidence.notes.began("restart")
+    before, after = (_place(case, phase) for phase in PHASES)
+    if restart is None or isinstance(before, Doubt) or isinstance(after, Doubt) or case.factors[1:]:
+        return
+    probes = {phase: [c for c in case.checks if c.level == "ONE" and case.phase_of(c) == phase] for phase in PHASES}
+    first, last = (_gather(probes[phase]) for phase in PHASES)
+    found: list[tuple[Partition, str, frozenset[str], Disowned]] = []
+    for number, partition in case.partitions.items():
+        if partition.key is None or number not in first or number not in last:
+            continue
+        token = token_of_long(partition.key)
+        replicas, again = (frozenset(replica.node for replica in one.at(token)) for one in (before, after))
+        kept = {
+            w.lts: w.acknowledged is not None and w.acknowledged < restart - _SYNCED_WITHIN_NS for w in partition.writes
+        }
+        for node in sorted(last[number].keys() - replicas if replicas == again else ()):
+            disowned = find_disowned(
+                partition, last[number][node], first[number], replicas, kept=lambda lts, kept=kept: kept.get(lts, False)
+            )
+            if disowned is not None:
+                found.append((partition, node, replicas, disowned))
+    if found:
+        yield _report_owners(case, found)
+
+
+def _report_owners(case: _Case, found: Sequence[tuple[Partition, str, frozenset[str], Disowned]]) -> Anomaly:
+    partition, node, replicas, disowned = found[0]
+    rows = sum(one.rows for *_, one in found)
+    return anomaly(
+        "disowned-rows",
+        objects=sorted({key for key in case.evidence.history["key"].to_pylist() if key and "." in key})[:1],
+        nodes=sorted({each for _, each, _, _ in found}),
+        ops=[operation.index for operation in case.operations],
+        evidence={
+            "rows": rows,
+            "partitions": [one.number for one, *_ in found[: LIMITS.objects]],
+            "examples": [
+                {
+                    "partition": one.number,
+                    "node": each,
+                    "replicas": sorted(group),
+                    "row": what.row,
+                    "shown": what.shown,
+                    "least": what.least,
+                }
+                for one, each, group, what in found[: LIMITS.examples]
+            ],
+        },
+        explanation=Argument(
+            label(operation.text() for operation in case.operations),
+            f"{node} is none of the replicas {listing(sorted(replicas))} of partition {partition.number}, so it has to ask one of them, and "
+            f"before the restart each of them showed row {disowned.row} with write time {disowned.least} µs or later, by reads at ONE "
+            "through itself.",
+            f"after the restart {node} shows it at ONE with write time {disowned.shown} µs. {rows} rows of {len(found)} "
+            "partitions are like this.",
+        ),
+    )
 
 
 def _gather(probes: Sequence[Check]) -> Mapping[int, dict[str, list[int]]]:

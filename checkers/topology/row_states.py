@@ -21,7 +21,7 @@ from schemaquake.checkers.topology.bulk_writes import BulkWrite, Partition
 from schemaquake.harness.descriptors.functions import Longs
 from schemaquake.harness.descriptors.runs import spread_runs
 
-__all__ = ["Flaw", "FlawKind", "judge_reading", "owed_copies"]
+__all__ = ["Disowned", "Flaw", "FlawKind", "find_disowned", "judge_reading", "owed_copies"]
 
 FlawKind: TypeAlias = Literal["missed", "undeleted", "stale", "unwritten"]
 """A row that must be there and is not; one that was deleted; one that must have been overwritten; one of no write."""
@@ -126,3 +126,40 @@ def owed_copies(
             write = next(write for write, _ in owed if write.lts == base[row])
             return Owed(int(short.sum()), row, write, most, tuple(node for node, mask in holds.items() if mask[row]))
     return None
+
+
+class Disowned(NamedTuple):
+    """Rows that a node showed as none of their replicas had them any more; the first of them in full."""
+
+    rows: int
+    row: int
+    shown: int
+    """The write time (µs) that the node showed."""
+    least: int
+    """The earliest write time that a replica had shown before."""
+
+
+def find_disowned(
+    partition: Partition,
+    shown: list[int],
+    held: dict[str, list[int]],
+    replicas: frozenset[str],
+    *,
+    kept: Callable[[int], bool],
+) -> Disowned | None:
+    """Find rows that a node which is no replica shows with an earlier write time than each replica had shown before. None: none.
+
+    `held` are the runs that each node held itself before. A replica's rows only become newer, so one that the node asked could not have given it these.
+    `kept` tells whether the write of a time was on disk for good. Rows that were absent anywhere accuse nobody: a deletion leaves no write time.
+    """
+    if not replicas or not replicas <= held.keys():
+        return None
+    now = spread_runs(shown, partition.rows)
+    least = np.min([spread_runs(held[node], partition.rows) for node in sorted(replicas)], axis=0)
+    wrong = (now > 0) & (now < least)
+    for row in np.flatnonzero(wrong).tolist():
+        wrong[row] = kept(int(least[row]))
+    if not wrong.any():
+        return None
+    row = int(np.argmax(wrong))
+    return Disowned(int(wrong.sum()), row, int(now[row]), int(least[row]))

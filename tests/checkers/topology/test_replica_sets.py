@@ -214,3 +214,46 @@ def test_copies_are_counted_by_the_factor_that_promises_less(factor, holders, sh
     held = {name: ALL if name in holders.split(",") else [] for name in ("n1", "n2", "n3")}
     result = verdict(FIRST, altered(factor), probes(held))
     assert [one.type for one in result.anomalies] == (["under-replicated-rows"] if short else [])
+
+
+NEWER = [0, 10, 2]
+RESTART = ['@40000 -- info phase {"phase": "restart", "state": "begins"}']
+OVERWRITTEN = [FIRST, write(2, ms=20)]
+FOUR = ("n1", "n2", "n3", "n4")
+
+
+def disowned(*parts):
+    """Who is named for showing rows of a partition that it owns no copy of, in a ring of four nodes."""
+    result = verdict(*parts, nodes=FOUR)
+    return [one.nodes for one in result.anomalies if one.type == "disowned-rows"]
+
+
+def test_exactly_one_of_four_nodes_owns_no_copy_and_is_named():
+    held = dict.fromkeys(FOUR, NEWER)
+    asked = {name: probes({name: ALL}, ms=50000, phase="restarted") for name in FOUR}
+    named = {name: disowned(*OVERWRITTEN, probes(held), RESTART, asked[name]) for name in FOUR}
+    (stranger,) = [name for name, found in named.items() if found]
+    owner = next(name for name in FOUR if name != stranger)
+    assert named[stranger] == [(stranger,)]
+
+    def told(*, after=ALL, changed=None, writes=OVERWRITTEN, restart=RESTART):
+        last = probes({stranger: after}, ms=50000, phase="restarted")
+        return disowned(*writes, probes(held | (changed or {})), restart, last)
+
+    assert told(after=NEWER) == []
+    # One owner had the earlier row, or none; rows that are gone may have been deleted.
+    assert told(changed={owner: ALL}) == []
+    assert told(changed={owner: []}) == []
+    assert told(after=[]) == []
+    # It held the earlier rows itself before, which is what is left of a range that moved away.
+    assert told(changed={stranger: ALL}) == [(stranger,)]
+    # Half of the rows were overwritten.
+    half = [FIRST, write(2, ms=20, count=5)]
+    part = [0, 5, 2, 5, 5, 1]
+    assert told(writes=half, changed=dict.fromkeys(FOUR, part)) == [(stranger,)]
+    assert told(writes=half, changed=dict.fromkeys(FOUR, part), after=part) == []
+    # What was acknowledged just before the restart may be gone, and without a restart there was none.
+    assert told(writes=[FIRST, write(2, ms=30000)]) == []
+    assert told(writes=[FIRST, write(2, ms=20, outcome="info")]) == []
+    assert told(restart=[]) == []
+    assert told(writes=[*OVERWRITTEN, altered(4, ms=30)]) == []
