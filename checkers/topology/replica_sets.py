@@ -344,13 +344,13 @@ def _judge_owners(case: _Case) -> Iterator[Anomaly]:
             continue
         token = token_of_long(partition.key)
         replicas, again = (frozenset(replica.node for replica in one.at(token)) for one in (before, after))
-        kept = {
-            w.lts: w.acknowledged is not None and w.acknowledged < restart - _SYNCED_WITHIN_NS for w in partition.writes
-        }
+        kept = frozenset(
+            w.lts
+            for w in partition.writes
+            if w.acknowledged is not None and w.acknowledged < restart - _SYNCED_WITHIN_NS
+        )
         for node in sorted(last[number].keys() - replicas if replicas == again else ()):
-            disowned = find_disowned(
-                partition, last[number][node], first[number], replicas, kept=lambda lts, kept=kept: kept.get(lts, False)
-            )
+            disowned = find_disowned(partition, last[number][node], first[number], replicas, kept=kept)
             if disowned is not None:
                 found.append((partition, node, replicas, disowned))
     if found:

@@ -11,7 +11,7 @@ is what CEP-21 asks of the quorums of every two epochs that are in use.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -145,12 +145,12 @@ def find_disowned(
     held: dict[str, list[int]],
     replicas: frozenset[str],
     *,
-    kept: Callable[[int], bool],
+    kept: Collection[int],
 ) -> Disowned | None:
     """Find rows that a node which is no replica shows with an earlier write time than each replica had shown before. None: none.
 
     `held` are the runs that each node held itself before. A replica's rows only become newer, so one that the node asked could not have given it these.
-    `kept` tells whether the write of a time was on disk for good. Rows that were absent anywhere accuse nobody: a deletion leaves no write time.
+    `kept` are the times of writes that were on disk for good. Rows that were absent anywhere accuse nobody: a deletion leaves no write time.
     """
     if not replicas or not replicas <= held.keys():
         return None
@@ -158,7 +158,7 @@ def find_disowned(
     least = np.min([spread_runs(held[node], partition.rows) for node in sorted(replicas)], axis=0)
     wrong = (now > 0) & (now < least)
     for row in np.flatnonzero(wrong).tolist():
-        wrong[row] = kept(int(least[row]))
+        wrong[row] = int(least[row]) in kept
     if not wrong.any():
         return None
     row = int(np.argmax(wrong))
