@@ -13,7 +13,7 @@ from schemaquake.harness.model.plan import RestartMode
 from schemaquake.harness.model.steps import Invoke
 from schemaquake.workloads.races.engine import Race
 from schemaquake.workloads.races.options import Mode
-from schemaquake.workloads.races.scenario import race_to_json
+from schemaquake.workloads.races.scenario import race_to_json, without_vain_probes
 
 __all__ = ["Atom", "Candidate", "atoms", "keeping", "statements_of"]
 
@@ -78,7 +78,10 @@ def atoms(candidate: Candidate) -> list[Atom]:
 
 
 def keeping(candidate: Candidate, kept: Sequence[Atom]) -> Candidate:
-    """Return the candidate with these atoms alone. A side without statements is dropped, and with it the rows that only it would write."""
+    """Return the candidate with these atoms alone. A side without statements is dropped, and with it the rows that only it would write.
+
+    So are rows of a table that no statement creates any more: a scenario with them is refused.
+    """
     some = frozenset(kept)
     return replace(candidate, races=tuple(_kept(race, n, some) for n, race in enumerate(candidate.races)))
 
@@ -94,12 +97,13 @@ def _kept(race: Race, number: int, some: frozenset[Atom]) -> Race:
         for place, probe in enumerate(race.tables)
         if ("rows", number, 0, place) in some and (probe.side is None or probe.side in places)
     ]
-    return replace(
+    kept = replace(
         race,
         setup=tuple(step for place, step in enumerate(race.setup) if ("setup", number, 0, place) in some),
         sides=tuple(steps for steps in sides if steps),
         tables=tuple(probes),
     )
+    return without_vain_probes(kept)
 
 
 def statements_of(race: Race) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:

@@ -25,7 +25,7 @@ from schemaquake.results.runs.execution import carry_out
 from schemaquake.results.shrink.candidate import Candidate
 from schemaquake.results.shrink.failing_run import FailingRun, requires_of
 from schemaquake.results.shrink.shrinking import BudgetSpent, Measured
-from schemaquake.workloads.races.scenario import Scenario, ScenarioFile
+from schemaquake.workloads.races.scenario import Scenario, ScenarioFile, without_vain_probes
 
 __all__ = ["Trying", "measured", "plan_of", "scenario_of"]
 
@@ -84,8 +84,8 @@ class Trying:
 
 
 def scenario_of(candidate: Candidate) -> ScenarioFile:
-    """Return the file that describes the candidate's races."""
-    return ScenarioFile(candidate.races, requires_of(candidate.races))
+    """Return the file that describes the candidate's races, without rows that nothing in them lets anybody write."""
+    return ScenarioFile(tuple(map(without_vain_probes, candidate.races)), requires_of(candidate.races))
 
 
 def plan_of(run: FailingRun, candidate: Candidate, path: Path, *, repeats: int) -> Plan:

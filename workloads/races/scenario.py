@@ -49,7 +49,7 @@ from schemaquake.workloads.races.engine import (
 )
 from schemaquake.workloads.races.options import RacingOptions
 
-__all__ = ["Scenario", "ScenarioFile", "race_from_json", "race_to_json"]
+__all__ = ["Scenario", "ScenarioFile", "race_from_json", "race_to_json", "without_vain_probes"]
 
 _NAMES: Final = frozenset({"keyspace", "name", "base", "table", "index"})
 """The places of an operation's value that name the objects it is about."""
@@ -244,26 +244,42 @@ def _requalified(text: JSON, old: str, new: str) -> JSON:
     return _WORD.sub(renamed, text) if isinstance(text, str) else text
 
 
+def without_vain_probes(race: Race) -> Race:
+    """Leave out the rows that no outcome of the race lets anybody write, such as those of a table whose CREATE was left out."""
+    made = _made_by(race)
+    return replace(race, tables=tuple(probe for probe in race.tables if _lack(made, probe) is None))
+
+
 def _refuse_vain_probes(race: Race) -> None:
     """Refuse rows that no outcome of the race lets anybody write. Raises PlanError."""
-    changes = [*race.setup, *(step for side in race.sides for step in side if isinstance(step, Invoke))]
-    made = _Made()
-    for change in changes:
-        made.add(change.f, cast("Mapping[str, Any]", change.value))
+    made = _made_by(race)
     for probe in race.tables:
-        where = (
-            f"the rows of {race.keyspace}.{probe.table} (race {race.number} of {race.workload}) can never be written"
-        )
-        name = plain_name(probe.table)
-        name = made.bases.get(name, name)
-        if name not in made.columns:
-            raise PlanError(f"{where}: no statement of the race creates that table")
-        mine = {plain_name(column): column for column in probe.columns}
-        lacking = sorted(mine.keys() - made.columns[name])
-        if lacking:
-            raise PlanError(f"{where}: no statement of the race gives it a column {mine[lacking[0]]}")
-        if name not in made.renamed and not any(key <= mine.keys() for key in made.keys.get(name, ())):
-            raise PlanError(f"{where}: they lack a column of its primary key, or it has counters")
+        if (lack := _lack(made, probe)) is not None:
+            raise PlanError(
+                f"the rows of {race.keyspace}.{probe.table} (race {race.number} of {race.workload}) can never be written: {lack}"
+            )
+
+
+def _made_by(race: Race) -> _Made:
+    made = _Made()
+    for change in [*race.setup, *(step for side in race.sides for step in side if isinstance(step, Invoke))]:
+        made.add(change.f, cast("Mapping[str, Any]", change.value))
+    return made
+
+
+def _lack(made: _Made, probe: RowProbe) -> str | None:
+    """Return what the race lacks for these rows to be written, in words; None if it lacks nothing."""
+    name = plain_name(probe.table)
+    name = made.bases.get(name, name)
+    if name not in made.columns:
+        return "no statement of the race creates that table"
+    mine = {plain_name(column): column for column in probe.columns}
+    lacking = sorted(mine.keys() - made.columns[name])
+    if lacking:
+        return f"no statement of the race gives it a column {mine[lacking[0]]}"
+    if name not in made.renamed and not any(key <= mine.keys() for key in made.keys.get(name, ())):
+        return "they lack a column of its primary key, or it has counters"
+    return None
 
 
 @dataclass(slots=True)

@@ -23,7 +23,7 @@ from schemaquake.results.shrink.failing_run import FailingRun, failing_run, requ
 from schemaquake.results.shrink.reproduction import reproduction
 from schemaquake.results.shrink.shrinking import BudgetSpent, Measured, Shrinking, Shrunk
 from schemaquake.results.shrink.shrunk_run import _written
-from schemaquake.results.shrink.trying import Trying, measured, plan_of
+from schemaquake.results.shrink.trying import Trying, measured, plan_of, scenario_of
 from schemaquake.results.store.store import Store
 from schemaquake.results.tables.races import RACES
 from schemaquake.workloads.races.engine import Race
@@ -98,6 +98,25 @@ def test_a_side_without_statements_takes_its_rows_with_it_and_the_others_keep_th
     assert [probe.side for probe in without_first.tables] == [None, 0]
     without_second = keeping(whole, [atom for atom in atoms(whole) if atom[0] != "side" or atom[2] != 1]).races[0]
     assert [probe.side for probe in without_second.tables] == [None]
+
+
+@pytest.mark.parametrize("kind", ["drop-type", "create-table", "drop-alter", "create-index"])
+def test_whatever_is_left_out_the_rest_is_a_scenario_that_can_be_run(kind):
+    """Rows of a table whose CREATE is left out can never be written, and a scenario with such rows is refused."""
+    whole = candidate(races=races(kind, count=2))
+    every = atoms(whole)
+    for left_out in [{atom} for atom in every] + [{atom for atom in every if atom[0] == "setup"}]:
+        smaller = keeping(whole, [atom for atom in every if atom not in left_out])
+        document = orjson.loads(orjson.dumps(scenario_of(smaller).to_json()))
+        assert ScenarioFile.from_json(document).races == smaller.races
+    assert scenario_of(whole).races == whole.races, "nothing is left out of a race that is whole"
+
+
+def test_a_round_of_churn_whose_table_an_earlier_one_created_has_no_rows_alone():
+    (race,) = races("drop-alter", count=1)
+    alone = replace(race, setup=(), sides=tuple(side for side in race.sides if side[0].f != "create-table"))
+    assert race.tables
+    assert not scenario_of(candidate(races=(alone,))).races[0].tables
 
 
 def test_no_fewer_nodes_than_sides_are_tried():
