@@ -179,13 +179,13 @@ def _run(
         keep_data=keep_data,
         distribution=distribution,
     )
-    from schemaquake.results.runs.execution import carry_out, print_summary  # noqa: PLC0415 - pyarrow takes half a second to import
+    from schemaquake.results.runs.execution import carry_out, print_summary, tell_on  # noqa: PLC0415 - pyarrow takes half a second to import
 
     refuse_undeclared(plan.options, workloads=plan.workloads, nemeses=plan.nemeses, cluster=plan.cluster)
     if dry:
         _print_dry_run(plan, as_json=as_json)
         raise typer.Exit(ExitCode.VALID)
-    finished = carry_out(plan, runs, engine=engine, master=master, limit_s=limit)
+    finished = carry_out(plan, runs, engine=engine, master=master, limit_s=limit, tell=tell_on(stderr()))
     if as_json:
         print_json(finished.document())
     print_summary(finished, stderr())

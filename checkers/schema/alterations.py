@@ -51,6 +51,7 @@ class Alterations:
     scope: Literal["keyspace", "run"] = "keyspace"
     finds: tuple[str, ...] = ("lost-column", "undead-column", "lost-option", "lost-field")
     vouches: bool = True
+    judges_early: bool = True
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:
         """Judge every attribute that an acknowledged operation set. Unknown without final readings."""

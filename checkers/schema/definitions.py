@@ -60,6 +60,7 @@ class Definitions:
     scope: Literal["keyspace", "run"] = "keyspace"
     finds: tuple[str, ...] = ("unexplained-definition", "shared-index-name")
     vouches: bool = True
+    judges_early: bool = True
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:
         """Judge every object of every node. Unknown without final readings."""

@@ -59,6 +59,7 @@ class Divergence:
         "changed-by-restart",
     )
     vouches: bool = True
+    judges_early: bool = True
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:
         """Judge versions, disks and memories. Unknown if a node could not be read after the cluster settled.

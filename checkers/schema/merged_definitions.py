@@ -36,6 +36,7 @@ class MergedDefinitions:
     scope: Literal["keyspace", "run"] = "keyspace"
     finds: tuple[str, ...] = ("merged-definitions",)
     vouches: bool = True
+    judges_early: bool = True
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:
         """Judge the columns of every table. Unknown without final readings."""

@@ -40,6 +40,7 @@ class Objects:
     scope: Literal["keyspace", "run"] = "keyspace"
     finds: tuple[str, ...] = ("resurrected-object", "vanished-object", "unexplained-object")
     vouches: bool = True
+    judges_early: bool = True
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:
         """Judge the existence of every object. Unknown without final readings."""

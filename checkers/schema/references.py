@@ -49,6 +49,7 @@ class References:
         "bad-primary-key",
     )
     vouches: bool = True
+    judges_early: bool = True
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:
         """Judge every definition of every node. Unknown without final readings."""

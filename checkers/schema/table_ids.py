@@ -34,6 +34,7 @@ class TableIds:
     scope: Literal["keyspace", "run"] = "keyspace"
     finds: tuple[str, ...] = ("conflicting-table-ids", "changing-table-id", "shared-table-id")
     vouches: bool = True
+    judges_early: bool = True
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:
         """Judge ids of tables and views. Unknown without final readings."""

@@ -77,6 +77,9 @@ class CheckerTraits:
 
     noted: tuple[str, ...] = ()
     """Patterns of INFO and DEBUG lines of the nodes' logs that it wants beside the warnings and errors."""
+    judges_early: bool = False
+    """True if its anomalies follow from acknowledged changes and the nodes' schema alone: it may judge what nodes show while the run
+    goes on, provisionally."""
 
 
 _TYPES: Final[Mapping[str, tuple[type, ...]]] = {

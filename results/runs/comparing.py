@@ -12,6 +12,7 @@ from typing import Any
 
 from rich.console import Console
 
+from schemaquake.harness.console import stderr
 from schemaquake.harness.errors import ExitCode, SchemaquakeError
 from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.verdict import combine
@@ -25,7 +26,7 @@ from schemaquake.results.report.comparison import (
 )
 from schemaquake.results.report.from_store import material_of
 from schemaquake.results.report.terminal import print_comparison as print_table
-from schemaquake.results.runs.execution import FinishedRun, carry_out
+from schemaquake.results.runs.execution import FinishedRun, carry_out, tell_on
 from schemaquake.results.store.atomic import write_bytes
 from schemaquake.results.summary.summarise import read_summary
 
@@ -90,7 +91,7 @@ def run_all(plans: Sequence[Plan], runs: Path, *, engine: str, limit_s: float = 
     for number, plan in enumerate(plans, 1):
         log.info("plan", extra={"number": f"{number} of {len(plans)}", "system": plan.system})
         try:
-            run = carry_out(plan, runs, engine=engine, limit_s=limit_s)
+            run = carry_out(plan, runs, engine=engine, limit_s=limit_s, tell=tell_on(stderr()))
         except SchemaquakeError as error:
             log.error("could not be run", extra={"system": plan.system, "why": str(error)})  # noqa: TRY400 - a sentence, not a traceback
             attempts.append(Attempt(plan=plan, run=None, refusal=str(error)))

@@ -9,7 +9,8 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -21,20 +22,35 @@ from rich.text import Text
 
 from schemaquake.harness.errors import DamagedFile, ExitCode, HistoryError, SchemaquakeError
 from schemaquake.harness.model.plan import Plan
+from schemaquake.harness.model.runtime import RuntimeProvider
 from schemaquake.harness.model.verdict import Doubt, Verdict, combine
+from schemaquake.harness.registry import load
 from schemaquake.harness.run.runner import Outcome, execute, read_outcome
 from schemaquake.results.findings.description import describe_rate, describe_standing, title_of
 from schemaquake.results.findings.finding import Finding
 from schemaquake.results.judging.judge import judge
 from schemaquake.results.judging.kept_verdicts import KeptVerdicts, basis_of
+from schemaquake.results.judging.provisional import ProvisionalAnomaly
 from schemaquake.results.report.from_store import write_all
+from schemaquake.results.runs.watching import watched
 from schemaquake.results.store.store import Store
 from schemaquake.results.summary.summarise import write_summary
 from schemaquake.results.tables.pipeline import analyse
 
-__all__ = ["FinishedRun", "carry_out", "conclude", "conclude_again", "print_summary", "qualified", "write_reports"]
+__all__ = [
+    "FinishedRun",
+    "carry_out",
+    "conclude",
+    "conclude_again",
+    "print_summary",
+    "qualified",
+    "tell_on",
+    "write_reports",
+]
 
 log = logging.getLogger(__name__)
+
+_TOLD_MOST = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,16 +89,23 @@ class FinishedRun:
 
 
 def carry_out(
-    plan: Plan, runs: Path, *, engine: str = "auto", master: str | None = None, limit_s: float = 120
+    plan: Plan,
+    runs: Path,
+    *,
+    engine: str = "auto",
+    master: str | None = None,
+    limit_s: float = 120,
+    tell: Callable[[ProvisionalAnomaly], None] | None = None,
 ) -> FinishedRun:
-    """Run the plan in a new folder of `runs`, judge it and report it.
+    """Run the plan in a new folder of `runs`, judge it and report it. `tell` is called, in another thread, for what is visibly broken meanwhile.
 
     Raises PlanError, EnvironmentLacks and FetchError, and leaves no folder behind, if nothing could be started.
     """
     store = Store.create(runs, "+".join(plan.workloads), plan.system)
     log.info("run begins", extra={"run": str(store.folder), "command": plan.command()})
     try:
-        outcome = execute(plan, store.folder)
+        with watched(store.folder, tell) if tell is not None and _takes_time(plan) else nullcontext():
+            outcome = execute(plan, store.folder)
     except SchemaquakeError:
         store.discard()
         raise
@@ -91,6 +114,26 @@ def carry_out(
     if not store.path("journals").is_dir():
         return _nothing_happened(store, plan, outcome)
     return conclude(store.folder, engine=engine, master=master, limit_s=limit_s)
+
+
+def _takes_time(plan: Plan) -> bool:
+    """Return False for runs of another clock than the machine's, whose journals are written when they are over."""
+    return not isinstance(load("clusters", plan.cluster), RuntimeProvider)
+
+
+def tell_on(console: Console) -> Callable[[ProvisionalAnomaly], None]:
+    """Return a function that prints a provisional anomaly; of many, the first few."""
+    told = 0
+
+    def tell(one: ProvisionalAnomaly) -> None:
+        nonlocal told
+        told += 1
+        if told <= _TOLD_MOST:
+            console.print(Text(f"✕ {one}", style="red").append("  provisional", style="dim not bold"))
+        elif told == _TOLD_MOST + 1:
+            console.print("✕ and more; the verdict has them all", style="dim", markup=False)
+
+    return tell
 
 
 def conclude(

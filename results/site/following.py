@@ -1,7 +1,8 @@
 """Following: a run in progress, from the files that it appends to. Nothing is asked of the run's process.
 
 Journals are read from where the last reading ended; a line without its end is left for the next one. What is shown before the run is
-judged are signs: nodes that died or did not serve, schemas that did not agree, errors in logs. Findings come with the verdict.
+judged are signs (nodes that died or did not serve, schemas that did not agree, errors in logs) and what the run's own process found visibly
+broken (`schemaquake.results.judging.provisional`). Findings come with the verdict.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from schemaquake.harness.history.journal import EVENT_JOURNALS
 from schemaquake.harness.model.operation import NEMESIS
 from schemaquake.harness.run_process import still_running
 from schemaquake.results.findings.description import describe_rate, title_of
+from schemaquake.results.judging.provisional import read_provisional
 from schemaquake.results.store.store import Store
 from schemaquake.results.summary.summarise import FILE_NAME, read_summary
 
@@ -67,6 +69,7 @@ class RunFollower:
             "operations": {kind: self._operations[kind] for kind in ("invoke", "ok", "fail", "info")},
             "rate": len(self._recent),
             "signs": list(self._signs),
+            "provisional": [str(one) for one in read_provisional(self._folder)] if is_running else [],
             "findings": [] if is_running else self._findings(),
             "judged": (self._folder / FILE_NAME).is_file(),
         }

@@ -62,6 +62,7 @@ FILES: Final[Mapping[str, str]] = {
     "outcome.json": "whether the run was completed, and if not, why",
     "harness.jsonl": "the harness' own log",
     MARK: "the mark of a folder that a run made; `schemaquake heal` ends and deletes nothing without it",
+    "provisional.json": "conflicts that were visible while the run went on, before anything was judged",
     "process.json": "the process that carries out the run, while it runs",
     "report.html": "the report",
     "report.md": "the same in Markdown",

@@ -125,6 +125,7 @@ window.sq = (function () {
       put("rate", String(run.rate));
       list("phases", run.phases.map((phase) => `${phase.name}: ${phase.state}`));
       list("faults", run.faults.length ? run.faults : ["none"]);
+      list("provisional", run.provisional.length ? run.provisional : ["none"]);
       list("signs", run.signs.length ? run.signs : ["none"]);
       list("findings", run.findings.map((one) => `${one.id} ${one.title}, ${one.rate}`));
     };

@@ -1,0 +1,56 @@
+"""Watching: a thread beside a run that tells what is visibly broken as soon as it is, and writes it down for the live page."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from schemaquake.harness.errors import SchemaquakeError
+from schemaquake.results.judging.provisional import EarlyJudge, ProvisionalAnomaly, write_provisional
+
+__all__ = ["watched"]
+
+log = logging.getLogger(__name__)
+
+_LOOK_EVERY_S: Final = 1.0
+_NICENESS: Final = 10
+
+
+@contextmanager
+def watched(folder: Path, tell: Callable[[ProvisionalAnomaly], None]) -> Iterator[None]:
+    """Look at the run in `folder` once a second while the block runs, and call `tell`, in another thread, for each new anomaly.
+
+    Whatever goes wrong in it ends the watch, never the run.
+    """
+    ended = threading.Event()
+    thread = threading.Thread(target=_watch, args=(folder, tell, ended), name="watch", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _watch(folder: Path, tell: Callable[[ProvisionalAnomaly], None], ended: threading.Event) -> None:
+    with suppress(OSError):
+        # The cluster comes first: on Linux this is the priority of this thread alone.
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
+    judge, told = EarlyJudge(folder), list[ProvisionalAnomaly]()
+    while not ended.wait(_LOOK_EVERY_S):
+        try:
+            if new := judge.look():
+                told += new
+                write_provisional(folder, told)
+                for one in new:
+                    tell(one)
+        except SchemaquakeError as error:  # journals that are not there yet, or a reading cut in half
+            log.debug("nothing can be told yet", extra={"reason": str(error)})
+        except Exception:  # the verdict comes from the whole records in any case
+            log.warning("the run is no longer watched", exc_info=True)
+            return
