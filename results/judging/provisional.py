@@ -118,10 +118,10 @@ class EarlyJudge:
         return new
 
 
-def write_provisional(folder: Path, told: Sequence[ProvisionalAnomaly]) -> None:
+def write_provisional(folder: Path, anomalies: Sequence[ProvisionalAnomaly]) -> None:
     """Write what was visible so far into a run's folder; a reader sees the old file or the new one."""
     draft = folder / f".{FILE_NAME}.new"
-    draft.write_bytes(dump_sealed({"schema": _SCHEMA, "anomalies": [one.to_json() for one in told]}))
+    draft.write_bytes(dump_sealed({"schema": _SCHEMA, "anomalies": [one.to_json() for one in anomalies]}))
     draft.replace(folder / FILE_NAME)
 
 
