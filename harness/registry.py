@@ -27,6 +27,12 @@ def _entries(kind: str) -> Mapping[str, EntryPoint]:
     return {entry.name: entry for entry in sorted(found, key=lambda e: e.name)}
 
 
+@cache
+def _loaded(entry: EntryPoint) -> Any:
+    """Import an entry point's object; cached, because a run asks for a hundred of them. Raises as the import does, every time."""
+    return entry.load()
+
+
 def names(kind: str) -> list[str]:
     """Return the registered names of a kind (`workloads`, `nemeses`, `checkers`, `clusters`, `commands`, …), sorted."""
     return list(_entries(kind))
@@ -45,7 +51,7 @@ def load(kind: str, name: str) -> Any:
         hint = f' Did you mean "{near[0]}"?' if near else ""
         raise PlanError(f'unknown {singular} "{name}".{hint} Known: {", ".join(entries) or "none"}.')
     try:
-        found = entries[name].load()
+        found = _loaded(entries[name])
     except (ImportError, AttributeError) as error:
         lack = lacking_extra(error) if isinstance(error, ModuleNotFoundError) else None
         if lack is not None:

@@ -15,4 +15,5 @@ def __getattr__(name: str) -> str:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib.metadata import version  # noqa: PLC0415 - takes 30 ms that most commands do not need
 
-    return version("schemaquake")
+    found = globals()[name] = version("schemaquake")  # from now on no lookup: every plan has it
+    return found

@@ -101,7 +101,11 @@ def _find_missing(rows: TableRows, phases: Sequence[str]) -> Iterator[Anomaly | 
         for kind, group in (("lost-rows-after-restart", late), ("lost-rows", [i for i in lost if i not in late])):
             if group:
                 yield _report_missing(rows, kind, phase, group, due, fates)
-        unread = [i for i in due if fates[i.index].outcome == "unread" and rows.is_followed(i)]
+        unread = [
+            i
+            for i in due
+            if fates[i.index].outcome == "unread" and rows.is_followed(i) and not rows.went_with_the_table(i, phase)
+        ]
         if unread:
             yield Doubt(
                 "unread",

@@ -196,6 +196,13 @@ class TableRows:
         renames = (change for change in self.changes if change.f == "rename-column")
         return not any({change.argument["column"], change.argument["to"]} & keys for change in renames)
 
+    def went_with_the_table(self, insert: PairedOperation, phase: str) -> bool:
+        """Check that a possible DROP can have taken this row, and that no node shows its table in this phase."""
+        key = self.table.keyspace, self.table.name
+        schemas = self.evidence.shown.of(phase)
+        is_shown = any(key in schema.tables or ("table", *key) in schema.live for schema in schemas)
+        return bool(schemas) and not is_shown and any(can_follow(drop, insert) for drop in self._drops)
+
     def fate(self, insert: PairedOperation, phase: str) -> Fate:
         """Decide the fate of a due row from the reads of this phase."""
         row, key = insert.argument["row"], self.keys[insert.index]

@@ -38,7 +38,8 @@ _LIVING_NODES_LEAVE: Final = frozenset({"bootstrap", "decommission", "move"})
 """Changes that go on with any replication factor; of fewer than three replicas a dead one is needed for a majority."""
 _LIMIT_OF_A_CHANGE_S: Final = "40"
 _SECONDS_LEAST: Final = 12.0
-"""Time limit of a run in which the ring changes: writes go on before and after."""
+"""Time limit of a run in which the ring changes, for writes before and after, or packets are lost: in a shorter fault none may come by."""
+_NEED_TIME: Final = frozenset({"partition", "packet-loss"})
 
 
 def plan_of_seed(seed: int, systems: Sequence[str], options: Mapping[str, str] | None = None) -> Plan:
@@ -50,6 +51,8 @@ def plan_of_seed(seed: int, systems: Sequence[str], options: Mapping[str, str] |
     workloads, chosen = _workloads(draws, system)
     nemeses = tuple(name for name in NEMESES if draws.stream("swarm", "nemesis", name).chance(0.15))
     time_limit_s = float(draws.stream("swarm", "seconds").pick((5, 8, 8, 12, 20)))
+    if _NEED_TIME.intersection(nemeses):
+        time_limit_s = max(time_limit_s, _SECONDS_LEAST)
     changes = _changes(draws, system)
     spares = 0
     if changes:

@@ -57,6 +57,39 @@ def told(verdict: Verdict) -> list[tuple[str, str]]:
     return [(a.type, a.evidence["kind"]) for a in verdict.anomalies]
 
 
+# ── gone with their table ────────────────────────────────────────────────────────────────────────────────────────────
+
+TABLE_SHOWN = ("@1 settled n2 table k.t k:int* v:text c:int d:double",)
+
+
+def dropped(at: int, outcome: str, *, what: str = "drop-table k.t") -> list[str]:
+    return [f"@{at} p{at} n2 invoke {what}", f"@{at + 1} p{at} n2 {outcome}"]
+
+
+@pytest.mark.parametrize(
+    ("drop", "shown", "kinds"),
+    [
+        pytest.param(dropped(20, "info timed out"), (), [], id="a drop of unknown outcome, and no node has it"),
+        pytest.param(dropped(20, "info timed out", what="drop-keyspace k"), (), [], id="with its keyspace"),
+        pytest.param(dropped(20, "info timed out"), TABLE_SHOWN, ["unread"], id="a node has it still"),
+        pytest.param(dropped(20, "fail InvalidRequest: no"), (), ["unread"], id="a refused drop"),
+        pytest.param(dropped(20, "info timed out", what="drop-table k.u"), (), ["unread"], id="another table"),
+        pytest.param([], (), ["unread"], id="no drop"),
+    ],
+)
+def test_rows_of_a_table_that_a_drop_can_have_taken_are_looked_for_nowhere(drop, shown, kinds):
+    lines = [*SETUP, *insert(10), *drop, *read(30, None)]
+    verdict = AckedRows().check(judged(lines, [*EVERYWHERE, *shown]), limit_s=5)
+    assert [doubt.kind for doubt in verdict.doubts if doubt.weighs] == kinds
+    assert verdict.anomalies == ()
+
+
+def test_rows_that_are_read_after_such_a_drop_are_judged():
+    lines = [*SETUP, *insert(10), *dropped(20, "info timed out"), *read(30, "")]
+    verdict = AckedRows().check(judged(lines, [*EVERYWHERE, *TABLE_SHOWN]), limit_s=5)
+    assert verdict.valid is not True
+
+
 # ── lost ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
