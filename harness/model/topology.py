@@ -36,6 +36,7 @@ TopologyVerb: TypeAlias = Literal[
     "cleanup",
     "scrub",
     "snapshot",
+    "refresh",
     "drain",
     "reset-schema",
     "reload-schema",
@@ -51,7 +52,7 @@ TopologyVerb: TypeAlias = Literal[
 `decommission`: leave. `remove`, `assassinate`: take a dead node out, with or without its data copied. `move`: take another
 token. `repair`: make all replicas equal. `reconfigure`: let this many nodes commit metadata. `pause-commits`, `resume-commits`: have the
 node commit no metadata until further notice, and commit it again. `resume-join` and `abort-…` end, or go on with, what an earlier attempt
-left half done. The others are everyday maintenance of one node: `flush` to `drain` act on its files, `reset-schema` has it fetch the schema
+left half done. The others are everyday maintenance of one node: `flush` to `drain` act on its files (`refresh` takes up data files that were put into the folder of a table, "KEYSPACE TABLE"), `reset-schema` has it fetch the schema
 anew, `reload-schema` read its disk; `…-off` and `…-on` switch a service of it.
 """
 

@@ -13,12 +13,14 @@ from random import Random
 from typing import Final
 
 from schemaquake.harness.errors import PlanError
+from schemaquake.harness.model.files import ShowsFiles
 from schemaquake.harness.model.membership import MemberState
 from schemaquake.harness.model.operation import JSON, Completion
 from schemaquake.harness.model.options import names, option
 from schemaquake.harness.model.protocols import Cluster, Context, Fault, Node
 from schemaquake.harness.model.topology import Attempt, TopologyVerb
 from schemaquake.harness.wait import pause_for
+from schemaquake.nemeses.everyday.snapshots import restore_snapshot
 from schemaquake.nemeses.schedule.options import configured
 from schemaquake.nemeses.schedule.targets import named
 from schemaquake.nemeses.topology import standard_options as standard
@@ -39,9 +41,12 @@ _VERBS: Final[Mapping[str, tuple[TopologyVerb, ...]]] = {
     "gossip": ("gossip-off", "gossip-on"),
     "binary": ("clients-off", "clients-on"),
     "handoff": ("hints-off", "hints-on"),
+    "restore": ("snapshot", "refresh"),
 }
 """The requests of each kind: one, or the two that switch a service off and on."""
 
+_OPTIONAL: Final = frozenset({"restore"})
+"""Kinds that are carried out only where they are named: they need a node's files."""
 _TAKES_DOWN: Final = frozenset({"drain", "gossip", "binary"})
 """Kinds during which the node need not serve."""
 _FORGETS: Final = frozenset({"resetlocalschema", "reloadlocalschema"})
@@ -60,7 +65,9 @@ class Everyday:
     needs = frozenset({"topology"})
 
     kinds: tuple[str, ...] = option(
-        tuple(_VERBS), f"the kinds that the seed draws from: {', '.join(_VERBS)}", parse=names
+        tuple(kind for kind in _VERBS if kind not in _OPTIONAL),
+        f"the kinds that the seed draws from: {', '.join(_VERBS)}",
+        parse=names,
     )
     count: int = option(5, "how many operations are carried out")
     hold_s: float = option(8.0, "how long a service stays switched off, in seconds")
@@ -102,11 +109,15 @@ class Everyday:
         name, kind = operation.nodes[0], str(operation.parameters["kind"])
         if (reason := lacks(cluster, *_VERBS[kind])) is not None:
             return refused(reason)
+        if kind in _OPTIONAL and not isinstance(cluster, ShowsFiles):
+            return refused("the files of this cluster are not the run's own")
         (node,) = named(cluster, [name])
         if node.state() != "running":
             return refused(f"{name} does not run")
         began = time.monotonic()
-        attempts = _carry_out(cluster, operation, node)
+        attempts = (
+            restore_snapshot(cluster, operation, node) if kind in _OPTIONAL else _carry_out(cluster, operation, node)
+        )
         worst = max(attempts, key=lambda attempt: ("ok", "fail", "info").index(attempt.outcome))
         value = {
             "attempts": [attempt.to_json() for attempt in attempts],
@@ -125,7 +136,7 @@ def _parameters(kind: str, plan: Everyday, position: int) -> dict[str, JSON]:
         parameters["takes_down"] = True
     if kind in _FORGETS:
         parameters["forgets"] = True
-    if kind == "snapshot":
+    if kind in {"snapshot", "restore"}:
         parameters["argument"] = f"schemaquake{position}"
     return parameters
 

@@ -31,6 +31,7 @@ _VERBS: Final[Mapping[TopologyVerb, str]] = {
     "cleanup": "cleanup",
     "scrub": "scrub",
     "snapshot": "snapshot -t {}",
+    "refresh": "refresh -- {}",
     "drain": "drain",
     "reset-schema": "resetlocalschema",
     "reload-schema": "reloadlocalschema",
