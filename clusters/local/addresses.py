@@ -56,10 +56,14 @@ class Addresses:
         return None
 
     def readdress(self, names: Sequence[str], *, limit_s: float) -> Attempt:
-        """End these servers, change their addresses, and start them together; one that has its new address is started if it is down."""
+        """End these servers, change their addresses, and start them together.
+
+        Of those that have their new address already, the ones that do not serve are started again.
+        """
         began = time.monotonic()
         moving = [name for name in names if self._nodes[name].address == self._first[name]]
         on_every(moving, lambda name: self._nodes[name].stop(deadline_s=_STOP_LIMIT_S))
+        on_every([name for name in names if name not in moving], self._end_deaf)
         seeds = [_shifted(self._first[name]) for name in names]
         for name in moving:
             self._move(self._nodes[name], seeds)
@@ -79,6 +83,12 @@ class Addresses:
             answer="; ".join(answers)[:_ANSWER_MOST],
             timed_out=any(not boot.ended for boot in down),
         )
+
+    def _end_deaf(self, name: str) -> None:
+        """End a server that runs and answers nobody, as an operator does before another try."""
+        node = self._nodes[name]
+        if not node.answers():
+            node.kill()
 
     def _move(self, node: ServerNode, seeds: Sequence[str]) -> None:
         """Give the node's network another address that it speaks from, and its server the configuration for it."""

@@ -132,7 +132,7 @@ class ChangesAddresses(Protocol):
     def readdress(self, names: Sequence[str], *, limit_s: float) -> Attempt:
         """End these servers, give each node another address, start all, and wait until they serve.
 
-        May be called again after a failure: a node that has its new address keeps it, and is started if it does not run.
+        May be called again after a failure: a node that has its new address keeps it, and is started again if it does not serve.
         """
         ...
 

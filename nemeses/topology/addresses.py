@@ -12,6 +12,7 @@ from random import Random
 
 from schemaquake.harness.model.membership import MemberState
 from schemaquake.harness.model.operation import Completion
+from schemaquake.harness.model.options import option
 from schemaquake.harness.model.protocols import Cluster, Context, Fault
 from schemaquake.harness.model.topology import Attempt, ChangesAddresses
 from schemaquake.nemeses.schedule.options import configured
@@ -32,7 +33,9 @@ class AddressChange:
     options = standard.TopologyOptions()
 
     begins_s: float = standard.at()
-    limit_s: float = standard.limit()
+    limit_s: float = option(
+        120.0, "the limit in seconds for one attempt, in which all servers end, start and serve; it is tried again"
+    )
 
     def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
         """Plan one change of all addresses. Raises PlanError."""
