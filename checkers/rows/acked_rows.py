@@ -2,9 +2,10 @@
 
 Judges each table's INSERTs against the final reads, after the cluster settled and again after every node was restarted
 (`schemaquake.checkers.rows.row_fates`), the final reads against the INSERTs (`schemaquake.checkers.rows.row_contents`),
-and what is found through indexes and views against what is found by key (`schemaquake.checkers.rows.lookups`).
+and what is found through indexes and views against what is found by key (`schemaquake.checkers.rows.lookups`), and each answer
+by itself (`schemaquake.checkers.rows.repeated_rows`).
 Finds: `lost-rows` (missing, or with a cell changed), `lost-rows-after-restart` (lost since the cluster settled, as far as
-the reads of that phase show), `resurrected-rows`, `missing-from-index`, `missing-from-view`. All such rows of one table are
+the reads of that phase show), `resurrected-rows`, `missing-from-index`, `missing-from-view`, `repeated-rows`. All such rows of one table are
 one finding.
 
 Unknown: a table with rows that must be there, none of which any final read could show.
@@ -29,6 +30,7 @@ from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import listing, phase_text
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.rows.lookups import find_unlisted
+from schemaquake.checkers.rows.repeated_rows import find_repeated
 from schemaquake.checkers.rows.row_contents import ChangedCell, StrangeRow, find_changed_cells, find_strange_rows
 from schemaquake.checkers.rows.row_fates import Fate, TableRows
 from schemaquake.checkers.rows.row_operations import RowOperations, consistency_of, phase_of
@@ -53,6 +55,7 @@ class AckedRows:
         "resurrected-rows",
         "missing-from-index",
         "missing-from-view",
+        "repeated-rows",
     )
     vouches: bool = True
 
@@ -73,6 +76,7 @@ def _find(evidence: Evidence, rows: RowOperations) -> Findings:
             *_find_changed(table_rows, phases),
             *_find_strange(table_rows, rows, evidence, phases),
             *find_unlisted(table_rows, rows, phases),
+            *find_repeated(evidence, rows, table),
         ]
         yield from findings or (None,)
 

@@ -22,6 +22,7 @@ from schemaquake.harness.model.operation import JSON, NEMESIS
 from schemaquake.harness.model.records import plain
 
 __all__ = [
+    "KEY_KINDS",
     "PHASE_ORDER",
     "LookedUp",
     "RowOperations",
@@ -36,7 +37,7 @@ __all__ = [
 PHASE_ORDER: Final[Mapping[str | None, int]] = {"prepared": 0, "racing": 1, None: 1, "settled": 2, "restarted": 3}
 """The order of the phases in which rows are written and read. Operations without a label belong to the races."""
 
-_KEY_KINDS: Final = frozenset({"partition_key", "clustering"})
+KEY_KINDS: Final = frozenset({"partition_key", "clustering"})
 _FALLBACK_KEY: Final = ("k",)
 
 
@@ -128,7 +129,7 @@ def find_key_columns(changes: SchemaChanges, table: SchemaObject, row: Iterable[
 
 def _list_declared_keys(changes: SchemaChanges, table: SchemaObject) -> Iterable[frozenset[str]]:
     for create in changes.creates(table):
-        yield frozenset(name for name, _, kind in create.argument["columns"] if kind in _KEY_KINDS)
+        yield frozenset(name for name, _, kind in create.argument["columns"] if kind in KEY_KINDS)
 
 
 def freeze_columns(row: Mapping[str, JSON], columns: Iterable[str]) -> bytes:

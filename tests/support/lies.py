@@ -315,6 +315,8 @@ class CleanRun:
                     if not keyed:
                         everywhere = {read: _without(self._values[read]["rows"], row) for read in reads}
                         yield self._read(f"row gone from every read: {phase}", text, everywhere)
+                    twice = {at: [*value["rows"], row]}
+                    yield self._read(f"row twice: {group}", text, twice)
                     for column in row:
                         other = {**row, column: _other(row[column], ())}
                         lies = [other if each == row else each for each in value["rows"]]
