@@ -79,7 +79,7 @@ class Fault:
 
 def read_notes(history: pa.Table) -> list[Note]:
     """Read every note, in order."""
-    columns = history.select(["index", "time", "process", "type", "f", "node", "value"])
+    columns = history.select(["index", "time", "process", "type", "f", "node", "value", "error"])
     events = plain(columns.filter(pc.equal(columns["process"], NEMESIS)))
     return [Note(row, _value(row)) for row in events.to_pylist()]
 

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.schema_changes import target
 from schemaquake.checkers.findings.explanation import listing
+from schemaquake.checkers.run.noted_members import find_strange_members, find_strange_operations
 from schemaquake.harness.model.verdict import Doubt
 
 __all__ = ["find_gaps"]
@@ -37,7 +38,8 @@ def find_gaps(evidence: Evidence) -> Iterator[Doubt]:
     """Yield a doubt for each note that is missing, damaged, or contradicts what else was recorded."""
     if evidence.notes.phases:
         course = (_find_lost_events, _find_plan, _find_phases, _find_starts, _find_settles)
-        finders = (*course, _find_foreign_keyspaces, _find_strange_answers)
+        members = (find_strange_members, find_strange_operations)
+        finders = (*course, *members, _find_foreign_keyspaces, _find_strange_answers)
         for text in (text for find in finders for text in find(evidence)):
             yield Doubt("incomplete-run", text)
 

@@ -149,13 +149,19 @@ def test_a_node_that_joined_was_started_as_no_other() -> None:
     assert gaps(lines, read) == ["n3 was read, and no start of it that served is noted before"]
 
 
-MEMBERS = '@1 -- info membership {"at": "boot", "members": {"n1": {"state": "normal"}, "n2": {"state": "normal"}}}'
+def members(at: int, moment: str) -> str:
+    """The note of two members whose host ids are not known."""
+    rest = '"state": "normal", "address": "", "host_id": null, "spare": false, "expected": "normal"'
+    return f'@{at} -- info membership {{"at": "{moment}", "members": {{"n1": {{{rest}}}, "n2": {{{rest}}}}}}}'
+
+
 PLAN = '@1 -- info run-planned {"restart": "rolling", "logs": ["n1", "n2"], "pull_delay_s": 60}'
 FAULTS = '@31 -- info faults-planned {"count": 0, "ids": []}'
 
 
 def planned(plan: str = PLAN, *, setup: str = AGREED, restarted: bool = True) -> list[str]:
-    return [MEMBERS, plan, *course(restarted=restarted), settle("setup", 12, setup), FAULTS]
+    noted = [members(1, "boot"), members(42, "heal"), *([members(163, "restart")] if restarted else [])]
+    return [plan, *course(restarted=restarted), settle("setup", 12, setup), FAULTS, *noted]
 
 
 def test_a_course_with_a_plan_has_no_gaps() -> None:

@@ -1,0 +1,174 @@
+"""Noted members: notes of the membership and of operations on it that contradict one another, or what nodes said of themselves.
+
+The conductor notes the members after the boot, after each operation, after healing and after the restart, with the state that is
+expected of each (`schemaquake.harness.run.following`). What it expects follows from the operations; addresses, spares and host ids stay as they
+are, unless an operation concerns the node. An operation's end repeats what was asked, and its outcome follows from its attempts
+(`schemaquake.nemeses.topology.attempts` says how).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from schemaquake.checkers.evidence.evidence import Evidence
+from schemaquake.checkers.evidence.notes import Note, read_notes
+from schemaquake.checkers.findings.explanation import listing
+from schemaquake.harness.model.membership import MEMBER_STATES, TopologyChange, expected_states
+
+__all__ = ["find_strange_members", "find_strange_operations"]
+
+_FIELDS: Final = {"state", "address", "host_id", "spare", "expected"}
+_ATTEMPT: Final[Mapping[str, type | tuple[type, ...]]] = {
+    "outcome": str,
+    "command": str,
+    "node": str,
+    "seconds": (int, float),
+    "answer": str,
+    "timed_out": bool,
+}
+_OUTCOMES: Final = frozenset({"ok", "fail", "info"})
+_BEFORE: Final = {"heal": "final-settled", "restart": "final-restarted"}
+"""The moments of which every run has a note, and the phase that comes after it."""
+_ROUNDING_S: Final = 1.0
+
+
+def find_strange_members(evidence: Evidence) -> Iterator[str]:
+    """Yield what is missing or wrong in the notes of the members; runs of 0.1 have none."""
+    notes = evidence.notes
+    noted = [(row, value) for row, value in read_notes(evidence.history) if row["f"] == "membership"]
+    if not notes.planned and not noted:
+        return
+    moments = [value.get("at") for _, value in noted]
+    if moments[:1] != ["boot"] or moments.count("boot") > 1:
+        yield "the members that the cluster had when it was booted are not noted, or more than once"
+    for moment, phase in _BEFORE.items():
+        if (notes.began(phase) is not None) > moments.count(moment) or moments.count(moment) > 1:
+            yield f"the members are noted {moments.count(moment)} times at the moment {moment}"
+    if strange := sorted({str(moment) for moment in moments} - {"boot", "operation", *_BEFORE}):
+        yield f"a note of the members is of no moment of a run, but of {listing(strange)}"
+    shapes = [text for row, value in noted for text in _find_strange_shape(row, value)]
+    yield from shapes
+    if not shapes and noted:
+        yield from _find_changed_members(evidence, noted)
+        yield from _find_strange_host_ids(evidence, noted)
+
+
+def _find_strange_shape(row: Mapping[str, Any], value: Mapping[str, Any]) -> Iterator[str]:
+    members = value.get("members")
+    if not isinstance(members, dict) or not members:
+        yield f"the note of the members of number {row['index']} names none"
+        return
+    for node, member in members.items():
+        is_whole = isinstance(member, dict) and member.keys() == _FIELDS
+        if (
+            not is_whole
+            or {member["state"], member["expected"]} - MEMBER_STATES
+            or not isinstance(member["spare"], bool)
+        ):
+            yield f"the note of the members of number {row['index']} does not say of {node} what such notes say"
+
+
+def _find_changed_members(evidence: Evidence, noted: Sequence[Note]) -> Iterator[str]:
+    """Yield where two notes differ in what no operation can have changed, and where what is expected does not follow."""
+    first = noted[0][1]["members"]
+    concerned = {node for _, value in _operations(evidence) for node in value.get("nodes") or ()}
+    initial = {node: member["expected"] for node, member in first.items()}
+    for row, value in noted:
+        members = value["members"]
+        if members.keys() != first.keys():
+            yield f"the notes of the members name different nodes: {listing(sorted(members.keys() ^ first.keys()))} not in each"
+            continue
+        fixed = ("address", "spare")
+        strange = [node for node in first if any(members[node][field] != first[node][field] for field in fixed)]
+        strange += [
+            node
+            for node in first
+            if node not in concerned
+            and None not in (ids := (members[node]["host_id"], first[node]["host_id"]))
+            and len(set(ids)) > 1
+        ]
+        if strange:
+            yield f"the notes of the members differ on {listing(strange)}, and no operation concerns the difference"
+        shown = {node: member["state"] for node, member in members.items()}
+        due = expected_states(initial, _changes_by(evidence, row), shown)
+        wrong = sorted(node for node, member in members.items() if member["expected"] != due.get(node))
+        if wrong:
+            yield f"what is expected of {listing(wrong)} in the note of the members of number {row['index']} does not follow from the operations"
+
+
+def _operations(evidence: Evidence) -> Iterator[Note]:
+    return ((row, value) for row, value in read_notes(evidence.history) if "becomes" in value and "operation" in value)
+
+
+def _changes_by(evidence: Evidence, note: Mapping[str, Any]) -> list[TopologyChange]:
+    """Return the operations begun before a note, with the outcomes of those that had ended."""
+    found: dict[Any, TopologyChange] = {}
+    for row, value in _operations(evidence):
+        if row["index"] < note["index"]:
+            outcome = None if row["type"] == "invoke" else row["type"]
+            found[value["operation"]] = TopologyChange(becomes=value["becomes"], outcome=outcome)
+    return list(found.values())
+
+
+def _find_strange_host_ids(evidence: Evidence, noted: Sequence[Note]) -> Iterator[str]:
+    """Yield the nodes that say of themselves, in a final reading, another host id than the last note of the members before it."""
+    upgraded = bool(evidence.notes.upgrades.operations)
+    for sighting in evidence.sightings("ring"):
+        own = sighting.definition.get("self") if isinstance(sighting.definition, dict) else None
+        before = [value["members"] for row, value in noted if row["time"] <= sighting.time]
+        if not isinstance(own, dict) or not before or sighting.node not in before[-1] or upgraded:
+            continue
+        told = before[-1][sighting.node]["host_id"]
+        if told is not None and own.get("host_id") is not None and told != own["host_id"]:
+            yield f"{sighting.node} has another host id by the notes of the members than by its own word"
+
+
+def find_strange_operations(evidence: Evidence) -> Iterator[str]:
+    """Yield the operations on the topology whose end is of something else, or does not follow from the attempts."""
+    begun: dict[Any, Note] = {}
+    for row, value in _operations(evidence):
+        number = value["operation"]
+        if row["type"] == "invoke":
+            begun[number] = row, value
+        elif number not in begun:
+            yield f"operation {number} ended and never began"
+        else:
+            strange = next(_find_strange_end(begun[number], (row, value)), None)
+            if strange is not None:
+                yield f"operation {number} on the topology ended as none can: {strange}"
+
+
+def _find_strange_end(asked: Note, ended: Note) -> Iterator[str]:
+    changed = sorted(name for name, value in asked[1].items() if ended[1].get(name) != value)
+    if changed:
+        yield f"its {listing(changed)} is not what was asked"
+    kind, error = ended[0]["type"], ended[0].get("error")
+    effect = ended[1].get("effect")
+    attempts = effect.get("attempts") if isinstance(effect, dict) else None
+    if attempts is None:
+        return
+    if not isinstance(attempts, list) or not all(map(_is_attempt, attempts)):
+        yield "its attempts do not say what attempts say"
+        return
+    lasted_s = (ended[0]["time"] - asked[0]["time"]) / 1e9 + _ROUNDING_S
+    if any(not 0 <= attempt["seconds"] <= lasted_s for attempt in attempts):
+        yield "an attempt lasted longer than all of it"
+    if any(attempt["timed_out"] and attempt["outcome"] == "ok" for attempt in attempts):
+        yield "an attempt was acknowledged, and had not ended within its limit"
+    outcomes = [attempt["outcome"] for attempt in attempts]
+    if kind == "ok" and "ok" not in outcomes:
+        yield "it was acknowledged, and no attempt was"
+    if kind == "fail" and outcomes and set(outcomes) == {"info"}:
+        yield "it failed, and no attempt did"
+    if error is None and kind == "fail":
+        yield "it failed without an error"
+
+
+def _is_attempt(attempt: Any) -> bool:
+    return (
+        isinstance(attempt, dict)
+        and attempt.keys() == _ATTEMPT.keys()
+        and all(isinstance(attempt[name], kind) for name, kind in _ATTEMPT.items())
+        and attempt["outcome"] in _OUTCOMES
+    )

@@ -1,0 +1,189 @@
+"""Notes of the members, and of operations on them, that contradict one another; and what a changing ring may note."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pytest
+from histories import judged
+
+from schemaquake.checkers.evidence.evidence import Evidence
+from schemaquake.checkers.run.noted_members import find_strange_members, find_strange_operations
+from schemaquake.harness.model.records import HISTORY, OBSERVATIONS, Records
+
+Members = dict[str, dict[str, Any]]
+
+
+def members(**states: tuple[str, str]) -> Members:
+    """Members as one note has them: the state that the cluster shows, and the expected one."""
+    return {
+        node: {
+            "state": state,
+            "address": f"10.0.0.{node[1]}",
+            "host_id": f"id-{node}",
+            "spare": node == "n3",
+            "expected": due,
+        }
+        for node, (state, due) in states.items()
+    }
+
+
+NORMAL, ABSENT = ("normal", "normal"), ("absent", "absent")
+THREE = members(n1=NORMAL, n2=NORMAL, n3=ABSENT)
+JOINED = members(n1=NORMAL, n2=NORMAL, n3=NORMAL)
+ATTEMPT = {"outcome": "ok", "command": "join", "node": "n3", "seconds": 2.0, "answer": "", "timed_out": False}
+PHASES = [
+    f'@{at} -- info phase {{"phase": "{name}", "state": "{state}"}}'
+    for at, name, state in ((50_000, "final-settled", "begins"), (70_000, "final-restarted", "begins"))
+]
+PLAN = '@2 -- info run-planned {"restart": "rolling", "logs": [], "pull_delay_s": 0}'
+
+
+def note(at: int, moment: str, noted: Any) -> str:
+    return f"@{at} -- info membership {orjson.dumps({'at': moment, 'members': noted}).decode()}"
+
+
+def notes(*, after: Members = THREE) -> list[str]:
+    return [note(1, "boot", THREE), note(40_000, "heal", after), note(60_000, "restart", after)]
+
+
+def operation(outcome: str = "ok", *, effect: Any = None, **end: Any) -> list[str]:
+    value = {"operation": 1, "nodes": ["n3"], "parameters": {"limit_s": 60}, "becomes": {"n3": "normal"}}
+    effect = {"attempts": [ATTEMPT], "seconds": 2.0} if effect is None else effect
+    ended = orjson.dumps({**value, "effect": effect, **end}).decode()
+    return [
+        f"@10000 -- n3 invoke bootstrap {orjson.dumps(value).decode()}",
+        f"@15000 -- n3 {outcome} bootstrap {ended}",
+        note(16_000, "operation", JOINED if outcome == "ok" else THREE),
+    ]
+
+
+def strange(*lines: str, ring: dict[str, str] | None = None, error: str | None = "Refused") -> list[str]:
+    """What is strange in these notes; `error` is that of operations that were not acknowledged."""
+    records = judged([PLAN, *PHASES, *lines])
+    rows = [
+        {
+            **dict.fromkeys(OBSERVATIONS.names),
+            "time": 55_000_000_000,
+            "phase": "settled",
+            "node": node,
+            "sample": 1,
+            "kind": "ring",
+            "definition": orjson.dumps({"self": {"address": "", "host_id": told, "tokens": []}, "peers": {}}).decode(),
+        }
+        for node, told in (ring or {}).items()
+    ]
+    observations = pa.Table.from_pylist(rows, schema=OBSERVATIONS)
+    events = [
+        event | {"error": error if event["process"] == -1 and event["type"] in {"fail", "info"} else event["error"]}
+        for event in records.history.to_pylist()
+    ]
+    history = pa.Table.from_pylist(events, schema=HISTORY)
+    evidence = Evidence.of(Records.of(history, observations))
+    return [*find_strange_members(evidence), *find_strange_operations(evidence)]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param(notes(), id="nothing changes"),
+        pytest.param([*notes(after=JOINED), *operation()], id="a node joins"),
+        pytest.param([*notes(), *operation("fail", effect={"attempts": []})], id="a join is refused"),
+        pytest.param(
+            [
+                *notes(after=members(n1=NORMAL, n2=NORMAL, n3=("joining", "joining"))),
+                *operation("info"),
+            ],
+            id="a join of unknown outcome",
+        ),
+        pytest.param(
+            [note(1, "boot", members(n1=NORMAL, n2=("absent", "normal"), n3=ABSENT)), *notes()[1:]],
+            id="not every node lists every other one just after the boot",
+        ),
+    ],
+)
+def test_what_a_ring_may_note_is_not_strange(lines: list[str]) -> None:
+    assert strange(*lines) == []
+
+
+def test_a_host_id_that_was_not_known_is_learnt() -> None:
+    unknown = deepcopy(THREE)
+    unknown["n1"]["host_id"] = None
+    assert strange(note(1, "boot", unknown), *notes()[1:], ring={"n1": "id-n1"}) == []
+
+
+def test_the_host_id_of_a_node_that_joined_is_its_new_one() -> None:
+    after = deepcopy(JOINED)
+    after["n3"]["host_id"] = "another"
+    lines = [line for line in operation() if "membership" not in line]
+    assert strange(*notes(after=after), *lines, ring={"n3": "another"}) == []
+
+
+def damaged() -> Iterator[Any]:
+    for field, other in (
+        ("address", "10.0.0.9"),
+        ("host_id", "other"),
+        ("spare", True),
+        ("expected", "leaving"),
+        ("expected", "x"),
+        ("state", "x"),
+    ):
+        changed = deepcopy(THREE)
+        changed["n1"][field] = other
+        yield pytest.param([*notes()[:2], note(60_000, "restart", changed)], id=f"{field} is {other}")
+    for field in THREE["n1"]:
+        changed = deepcopy(THREE)
+        del changed["n1"][field]
+        yield pytest.param([*notes()[:2], note(60_000, "restart", changed)], id=f"no {field}")
+    less = {node: member for node, member in THREE.items() if node != "n2"}
+    yield pytest.param([*notes()[:2], note(60_000, "restart", less)], id="a node less")
+    yield pytest.param([*notes()[:2], note(60_000, "restart", {})], id="no members")
+    for number, moment in enumerate(("boot", "heal", "restart")):
+        yield pytest.param([line for at, line in enumerate(notes()) if at != number], id=f"no note of {moment}")
+        yield pytest.param([*notes(), note(65_000, moment, THREE)], id=f"two notes of {moment}")
+    yield pytest.param([*notes(), note(65_000, "lunch", THREE)], id="a note of another moment")
+
+
+@pytest.mark.parametrize("lines", list(damaged()))
+def test_a_note_of_members_that_contradicts_another_one_is_strange(lines: list[str]) -> None:
+    assert len(strange(*lines)) == 1
+
+
+def test_what_is_expected_follows_from_the_outcomes_of_operations() -> None:
+    assert len(strange(*notes(), *operation())) == 2, "both notes behind it still expect the spare to be absent"
+    assert len(strange(*notes(after=JOINED))) == 2
+
+
+def test_a_node_that_gives_itself_another_host_id_is_strange() -> None:
+    assert len(strange(*notes(), ring={"n1": "other", "n2": "id-n2"})) == 1
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param(operation(nodes=["n2"]), id="of another node"),
+        pytest.param(operation(parameters={}), id="other parameters"),
+        pytest.param(operation(becomes={"n3": "left"}), id="another state"),
+        pytest.param(operation(effect={"attempts": []}), id="acknowledged without an attempt"),
+        pytest.param(operation(effect={"attempts": [ATTEMPT | {"outcome": "info"}]}), id="no attempt was"),
+        pytest.param(operation(effect={"attempts": [ATTEMPT | {"outcome": "lie"}]}), id="an outcome that there is not"),
+        pytest.param(operation(effect={"attempts": [ATTEMPT | {"seconds": 20.0}]}), id="an attempt that lasted longer"),
+        pytest.param(operation(effect={"attempts": [ATTEMPT | {"timed_out": True}]}), id="at its limit"),
+        pytest.param(operation(effect={"attempts": [{"outcome": "ok"}]}), id="an attempt without its fields"),
+        pytest.param(operation(effect={"attempts": "lie"}), id="no attempts at all"),
+        pytest.param(operation("fail", effect={"attempts": [ATTEMPT | {"outcome": "info"}]}), id="failed"),
+        pytest.param(operation()[1:], id="without a begin"),
+    ],
+)
+def test_an_operation_that_ended_as_none_can_is_strange(lines: list[str]) -> None:
+    lines = [line for line in lines if "membership" not in line]
+    assert len([text for text in strange(*notes(), *lines) if text.startswith("operation 1 ")]) == 1
+
+
+def test_an_operation_that_failed_without_an_error_is_strange() -> None:
+    lines = [*notes(), *operation("fail", effect={"attempts": []})]
+    assert len(strange(*lines, error=None)) == 1
