@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemaquake.checkers.evidence.evidence import Evidence
+from schemaquake.checkers.evidence.notes import read_notes
 from schemaquake.checkers.evidence.schema_changes import target
 from schemaquake.checkers.findings.explanation import listing
 from schemaquake.checkers.run.noted_members import find_strange_members, find_strange_operations
@@ -73,6 +74,7 @@ def _find_plan(evidence: Evidence) -> Iterator[str]:
         yield "the note of the plan does not say how nodes were to be restarted"
     elif planned["restart"] == "none" and notes.began("restart") is not None:
         yield "nodes were restarted, and the note of the plan says that none was to be"
+    yield from _find_planned_faults(evidence)
     if "pull_delay_s" not in planned:
         yield "the note of the plan does not say how long a node waits before it asks for a schema that it lacks"
     logs, booted = planned.get("logs"), _booted(evidence)
@@ -80,6 +82,15 @@ def _find_plan(evidence: Evidence) -> Iterator[str]:
         yield "the note of the plan does not say which nodes keep a log"
     elif logs and not booted <= set(logs):
         yield f"the note of the plan lists logs of some nodes, and none of {listing(sorted(booted - set(logs)))}"
+
+
+def _find_planned_faults(evidence: Evidence) -> Iterator[str]:
+    for note, value in read_notes(evidence.history):
+        ids = value.get("ids")
+        if note["f"] == "faults-planned" and not (
+            isinstance(ids, list) and len(set(ids)) == value.get("count") == len(ids)
+        ):
+            yield "the note of the planned faults does not say which they are"
 
 
 def _booted(evidence: Evidence) -> frozenset[str]:
@@ -114,6 +125,8 @@ def _find_starts(evidence: Evidence) -> Iterator[str]:
             served[start.node] = min(start.time, served.get(start.node, start.time))
         if start.phase not in {"boot", "fault", "restart", "operation"}:
             yield f"a note of a start of {start.node} does not say in which phase it was"
+        if start.served and (start.exit_code is not None or start.first_error is not None):
+            yield f"a note of a start of {start.node} says that it served, and how it ended"
     answers = {schema.node: schema.time for schema in reversed(evidence.shown.schemas)}
     for node, time in sorted(answers.items()):
         if not served.get(node, time + 1) <= time and not notes.membership.changes:

@@ -192,6 +192,26 @@ def test_a_plan_that_says_less_or_something_else_is_a_gap(told: str) -> None:
     assert len(gaps(planned(told))) == 1
 
 
+@pytest.mark.parametrize(
+    "rest", ['"count": 1, "ids": []', '"count": 0, "ids": [0]', '"count": 0', '"count": 2, "ids": [1, 1]']
+)
+def test_planned_faults_are_as_many_as_are_named(rest: str) -> None:
+    lines = [f"@31 -- info faults-planned {{{rest}}}" if line == FAULTS else line for line in planned()]
+    assert len(gaps(lines)) == 1
+    named = [line.replace('"count": 0, "ids": []', '"count": 2, "ids": [3, 4]') for line in planned()]
+    assert gaps(named) == []
+
+
+@pytest.mark.parametrize("ended", ['"exit_code": 0', '"exit_code": 137', '"first_error": "x"'])
+def test_a_start_that_served_did_not_end(ended: str) -> None:
+    lines = [line.replace('"served": true', f'"served": true, {ended}') if "n1" in line else line for line in course()]
+    assert set(gaps(lines)) == {"a note of a start of n1 says that it served, and how it ended"}
+    nothing = [
+        line.replace('"served": true', '"served": true, "exit_code": null, "first_error": null') for line in course()
+    ]
+    assert gaps(nothing) == []
+
+
 @pytest.mark.parametrize("nodes", ['{"n1": "v"}', '{"n1": "v", "n2": "v", "n3": "v"}'])
 def test_a_setup_settles_on_the_nodes_that_were_booted(nodes: str) -> None:
     assert len(gaps(planned(setup=f'"agreed": true, "versions": {nodes}'))) == 1
