@@ -36,7 +36,7 @@ _ROUNDING_S: Final = 1.0
 def find_strange_members(evidence: Evidence) -> Iterator[str]:
     """Yield what is missing or wrong in the notes of the members; runs of 0.1 have none."""
     notes = evidence.notes
-    noted = [(row, value) for row, value in read_notes(evidence.history) if row["f"] == "membership"]
+    noted = [note for note in read_notes(evidence.history) if note.event["f"] == "membership"]
     if not notes.planned and not noted:
         return
     moments = [value.get("at") for _, value in noted]
@@ -98,7 +98,7 @@ def _find_changed_members(evidence: Evidence, noted: Sequence[Note]) -> Iterator
 
 
 def _operations(evidence: Evidence) -> Iterator[Note]:
-    return ((row, value) for row, value in read_notes(evidence.history) if "becomes" in value and "operation" in value)
+    return (note for note in read_notes(evidence.history) if "becomes" in note.value and "operation" in note.value)
 
 
 def _changes_by(evidence: Evidence, note: Mapping[str, Any]) -> list[TopologyChange]:
@@ -127,31 +127,31 @@ def _find_strange_host_ids(evidence: Evidence, noted: Sequence[Note]) -> Iterato
 def find_strange_operations(evidence: Evidence) -> Iterator[str]:
     """Yield the operations on the topology whose end is of something else, or does not follow from the attempts."""
     begun: dict[Any, Note] = {}
-    for row, value in _operations(evidence):
-        number = value["operation"]
-        if row["type"] == "invoke":
-            begun[number] = row, value
+    for note in _operations(evidence):
+        number = note.value["operation"]
+        if note.event["type"] == "invoke":
+            begun[number] = note
         elif number not in begun:
             yield f"operation {number} ended and never began"
         else:
-            strange = next(_find_strange_end(begun[number], (row, value)), None)
+            strange = next(_find_strange_end(begun[number], note), None)
             if strange is not None:
                 yield f"operation {number} on the topology ended as none can: {strange}"
 
 
 def _find_strange_end(asked: Note, ended: Note) -> Iterator[str]:
-    changed = sorted(name for name, value in asked[1].items() if ended[1].get(name) != value)
+    changed = sorted(name for name, value in asked.value.items() if ended.value.get(name) != value)
     if changed:
         yield f"its {listing(changed)} is not what was asked"
-    kind, error = ended[0]["type"], ended[0].get("error")
-    effect = ended[1].get("effect")
+    kind, error = ended.event["type"], ended.event["error"]
+    effect = ended.value.get("effect")
     attempts = effect.get("attempts") if isinstance(effect, dict) else None
     if attempts is None:
         return
     if not isinstance(attempts, list) or not all(map(_is_attempt, attempts)):
         yield "its attempts do not say what attempts say"
         return
-    lasted_s = (ended[0]["time"] - asked[0]["time"]) / 1e9 + _ROUNDING_S
+    lasted_s = (ended.event["time"] - asked.event["time"]) / 1e9 + _ROUNDING_S
     if any(not 0 <= attempt["seconds"] <= lasted_s for attempt in attempts):
         yield "an attempt lasted longer than all of it"
     if any(attempt["timed_out"] and attempt["outcome"] == "ok" for attempt in attempts):

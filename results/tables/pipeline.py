@@ -87,7 +87,7 @@ def analyse(store: Store, verdict: Verdict, *, engine: str = "auto", master: str
         ):
             table = carrier.carry(step, groups, schema)
             store.write_analysis(name, table.sort_by([(column, "ascending") for column in order]))
-    columns = _columns(HISTORY, "index", "time", "process", "type", "node", "f", "key", "value")
+    columns = _columns(HISTORY, "index", "time", "process", "type", "node", "f", "key", "value", "error")
     noted = read_table(store.path("history.parquet"), columns, keep=_notes)
     outcomes = read_table(operations, _columns(OPERATIONS, "index", "completion", "type", "key"))
     store.write_analysis("races", tabulate_races(noted, outcomes, verdict.anomalies))
