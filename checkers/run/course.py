@@ -19,6 +19,7 @@ from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.notes import read_notes
 from schemaquake.checkers.evidence.schema_changes import target
 from schemaquake.checkers.findings.explanation import listing
+from schemaquake.checkers.run.answers import find_misplaced_answers
 from schemaquake.checkers.run.noted_members import find_strange_members, find_strange_operations
 from schemaquake.harness.model.verdict import Doubt
 
@@ -40,7 +41,7 @@ def find_gaps(evidence: Evidence) -> Iterator[Doubt]:
     if evidence.notes.phases:
         course = (_find_lost_events, _find_plan, _find_phases, _find_starts, _find_settles)
         members = (find_strange_members, find_strange_operations)
-        finders = (*course, *members, _find_foreign_keyspaces, _find_strange_answers)
+        finders = (*course, *members, _find_foreign_keyspaces, _find_strange_answers, find_misplaced_answers)
         for text in (text for find in finders for text in find(evidence)):
             yield Doubt("incomplete-run", text)
 

@@ -156,12 +156,13 @@ def members(at: int, moment: str) -> str:
 
 
 PLAN = '@1 -- info run-planned {"restart": "rolling", "logs": ["n1", "n2"], "pull_delay_s": 60}'
+ASKED = ["@32 p99 n1 invoke create-keyspace k", "@33 p99 n1 ok"]
 FAULTS = '@31 -- info faults-planned {"count": 0, "ids": []}'
 
 
 def planned(plan: str = PLAN, *, setup: str = AGREED, restarted: bool = True) -> list[str]:
     noted = [members(1, "boot"), members(42, "heal"), *([members(163, "restart")] if restarted else [])]
-    return [plan, *course(restarted=restarted), settle("setup", 12, setup), FAULTS, *noted]
+    return [plan, *course(restarted=restarted), settle("setup", 12, setup), FAULTS, *ASKED, *noted]
 
 
 def test_a_course_with_a_plan_has_no_gaps() -> None:

@@ -1,0 +1,111 @@
+"""Answers: operations of clients that contradict their own questions, or the phases and keyspaces of their run.
+
+For histories with the conductor's notes alone: those of other tools need not repeat what was asked, nor name what they set up.
+Reads the whole history in Arrow: a run may have millions of reads and writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from schemaquake.checkers.evidence.evidence import Evidence
+from schemaquake.checkers.evidence.schema_changes import target
+from schemaquake.checkers.findings.explanation import listing
+from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
+from schemaquake.harness.history.pairing import ends
+from schemaquake.harness.model.operation import NEMESIS
+from schemaquake.harness.model.records import keyspace_of, plain
+
+__all__ = ["find_misplaced_answers"]
+
+_LEVEL: Final = r'"consistency":\s*"(?P<level>\w+)"'
+_WITH_LEVEL: Final = ("get", "put", "probe")
+"""Operations whose answers repeat the level at which they were asked."""
+_FINAL: Final = ("final-settled", "final-restarted")
+_MAY_ALWAYS_FAIL: Final = (
+    frozenset({"insert", "read-rows", "delete-row", "truncate", "know-table", "cql"}) | SCHEMA_CHANGES
+)
+"""Operations of races, all of which may be refused: their table may be gone, or not yet there."""
+_ATTEMPTS: Final = 5
+_ABSENT: Final = "not applied"
+
+
+def find_misplaced_answers(evidence: Evidence) -> Iterator[str]:
+    """Yield what is wrong with the answers of a run with notes. Raises HistoryError."""
+    events = plain(evidence.history.select(["index", "time", "process", "type", "f", "node", "key", "value", "error"]))
+    invocation, completion = ends(evidence.history)
+    asked, answered = events.take(pa.array(invocation)), completion >= 0
+    yield from _find_other_ends(events, invocation[answered], completion[answered])
+    yield from _find_silent_phases(evidence, asked["time"].to_numpy())
+    yield from _find_unmade_keyspaces(evidence, events)
+    yield from _find_never_acknowledged(events)
+
+
+def _find_other_ends(
+    events: pa.Table,
+    invocation: np.ndarray[tuple[int], np.dtype[np.int64]],
+    completion: np.ndarray[tuple[int], np.dtype[np.int64]],
+) -> Iterator[str]:
+    """Yield the first operation that was answered by another node than was asked, about another key, or at another level."""
+    first, second = events.take(pa.array(invocation)), events.take(pa.array(completion))
+    for column in ("node", "key"):
+        alike = pc.equal(pc.fill_null(first[column], ""), pc.fill_null(second[column], ""))
+        if not pc.all(alike, min_count=0).as_py():
+            at = first["index"].filter(pc.invert(alike))[0].as_py()
+            yield f"op {at} was asked and answered with two values of {column}"
+    leveled = pc.and_(pc.equal(second["type"], "ok"), pc.is_in(first["f"], value_set=pa.array(_WITH_LEVEL)))
+    first, second = first.filter(leveled), second.filter(leveled)
+    levels = [
+        pc.fill_null(pc.struct_field(pc.extract_regex(rows["value"], _LEVEL), "level"), "") for rows in (first, second)
+    ]
+    alike = pc.equal(*levels)
+    if len(first) and not pc.all(alike).as_py():
+        at = first["index"].filter(pc.invert(alike))[0].as_py()
+        yield f"op {at} was asked at one level and answered at another"
+
+
+def _find_silent_phases(evidence: Evidence, times: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Iterator[str]:
+    """Yield the phases of a whole run in which no client asked anything: what it asks in one final phase, it asks in the other."""
+    if not evidence.notes.planned:
+        return
+    spans: dict[str, list[int]] = {}
+    for time, name, _ in evidence.notes.phases:
+        spans.setdefault(str(name), []).append(time)
+    silent = {
+        phase: not np.any((times >= span[0]) & (times <= span[-1])) for phase, span in spans.items() if len(span) > 1
+    }
+    final = [phase for phase in _FINAL if phase in silent]
+    for phase in ("main", *(final if not all(silent[phase] for phase in final) else ())):
+        if silent.get(phase):
+            yield f"no client asked anything in phase {phase}"
+
+
+def _find_unmade_keyspaces(evidence: Evidence, events: pa.Table) -> Iterator[str]:
+    """Yield the keyspaces that clients wrote or read although nothing can have created them: a run sets up what it uses."""
+    changes = evidence.changes
+    if not evidence.notes.planned:
+        return
+    made = {target(change).keyspace for change in changes.all if change.f == "create-keyspace" and change.possible}
+    used = events.filter(pc.and_(pc.equal(events["type"], "ok"), pc.not_equal(events["process"], NEMESIS)))
+    keys = [key for key in pc.unique(used["key"]).to_pylist() if key is not None and "." in key]
+    unmade = sorted({str(keyspace_of(key)) for key in keys} - made)
+    changed = {target(change).keyspace for change in changes.possible if change.acknowledged}
+    strange = [keyspace for keyspace in unmade if keyspace not in changed and not changes.texts(keyspace)]
+    if strange:
+        yield f"rows of {listing(strange)} were written or read, and no operation can have created it"
+
+
+def _find_never_acknowledged(events: pa.Table) -> Iterator[str]:
+    """Yield the kinds of operations on data that were tried again and again, and never acknowledged."""
+    ended = events.filter(pc.and_(pc.not_equal(events["type"], "invoke"), pc.not_equal(events["process"], NEMESIS)))
+    tried = ended.filter(pc.invert(pc.starts_with(pc.fill_null(ended["error"], ""), _ABSENT)))
+    known = {count["values"]: count["counts"] for count in tried["f"].value_counts().to_pylist()}
+    acknowledged = set(pc.unique(ended.filter(pc.equal(ended["type"], "ok"))["f"]).to_pylist())
+    for f, count in sorted(known.items()):
+        if count >= _ATTEMPTS and f not in acknowledged and f not in _MAY_ALWAYS_FAIL:
+            yield f"none of {count} operations {f} was acknowledged"

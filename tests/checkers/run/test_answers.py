@@ -1,0 +1,102 @@
+"""Answers of clients that contradict their questions, the phases, or the keyspaces of their run; and their legal twins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from histories import judged
+
+from schemaquake.checkers.evidence.evidence import Evidence
+from schemaquake.checkers.run.answers import find_misplaced_answers
+from schemaquake.harness.model.records import HISTORY, Records
+
+NOTES = [
+    f'@{at} -- info phase {{"phase": "{phase}", "state": "{state}"}}'
+    for phase, begins, ends in (("main", 10, 90), ("final-settled", 100, 190), ("final-restarted", 200, 290))
+    for at, state in ((begins, "begins"), (ends, "ends"))
+]
+PLAN = '@1 -- info run-planned {"restart": "rolling"}'
+SETUP = ["@2 p0 n1 invoke create-keyspace k", "@3 p0 n1 ok"]
+
+
+def asked(at: int, f: str = "get", answer: str = "ok", *, level: str = "QUORUM") -> list[str]:
+    value = f'{{"consistency": "{level}"}}'
+    return [f"@{at} p{at} n1 invoke {f} k.t {value}", f"@{at + 1} p{at} n1 {answer}"]
+
+
+WHOLE = [PLAN, *NOTES, *SETUP, *asked(20), *asked(120), *asked(220)]
+
+
+def strange(lines: list[str], **changed: Any) -> list[str]:
+    """What is strange in these events; `changed` are other fields of the answer of the first get."""
+    records = judged(lines)
+    rows = records.history.to_pylist()
+    number = next((at for at, row in enumerate(rows) if (row["f"], row["type"]) == ("get", "ok")), None)
+    if number is not None:
+        rows[number] |= changed
+    history = pa.Table.from_pylist(rows, schema=HISTORY)
+    return list(find_misplaced_answers(Evidence.of(Records.of(history, records.observations))))
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param(WHOLE, id="a whole run"),
+        pytest.param([PLAN, *NOTES, *SETUP, *asked(20)], id="a workload that asks nothing in the end"),
+        pytest.param([*NOTES, *asked(20), *asked(120)], id="a run of before there were plans"),
+        pytest.param([*WHOLE, *asked(30, answer="info OperationTimedOut")], id="an answer that did not come"),
+        pytest.param([*WHOLE, "@30 p30 n1 invoke get k.t"], id="an operation that was cut off"),
+        pytest.param(
+            [*WHOLE, *(line for at in range(30, 60, 2) for line in asked(at, "insert", "fail E"))], id="races"
+        ),
+        pytest.param(
+            [*WHOLE, *(line for at in range(30, 38, 2) for line in asked(at, "cas", "fail E"))], id="four tries"
+        ),
+        pytest.param(
+            [*WHOLE, *(line for at in range(30, 60, 2) for line in asked(at, "cas", "fail not applied"))],
+            id="not applied",
+        ),
+        pytest.param(
+            [PLAN, *NOTES, '@2 p0 n1 invoke cql k {"statement": "x"}', "@3 p0 n1 ok", *asked(20)], id="free text"
+        ),
+    ],
+)
+def test_what_a_run_may_have_is_not_strange(lines: list[str]) -> None:
+    assert strange(lines) == []
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"node": "n2"},
+        {"node": None},
+        {"key": "k.s"},
+        {"key": None},
+        {"value": '{"consistency": "ONE"}'},
+        {"value": "{}"},
+        {"value": None},
+    ],
+)
+def test_an_answer_of_another_question_is_strange(changed: dict[str, Any]) -> None:
+    assert len(strange(WHOLE, **changed)) == 1
+
+
+@pytest.mark.parametrize("at", [20, 120, 220])
+def test_a_phase_in_which_nothing_was_asked_is_strange(at: int) -> None:
+    gone = set(asked(at))
+    assert len(strange([line for line in WHOLE if line not in gone])) == 1
+
+
+def test_rows_of_a_keyspace_that_nothing_created_are_strange() -> None:
+    assert len(strange([line for line in WHOLE if line not in SETUP])) == 1
+    refused = [line.replace("p0 n1 ok", "p0 n1 fail AlreadyExists") for line in WHOLE]
+    assert len(strange(refused)) == 1
+    assert strange([line.replace("p0 n1 ok", "p0 n1 info timed out") for line in WHOLE]) == []
+
+
+def test_operations_of_which_none_was_ever_acknowledged_are_strange() -> None:
+    tried = [line for at in range(30, 40, 2) for line in asked(at, "batch", "fail InvalidRequest: no")]
+    assert strange([*WHOLE, *tried]) == ["none of 5 operations batch was acknowledged"]
+    assert strange([*WHOLE, *tried, *asked(50, "batch")]) == []
