@@ -79,15 +79,7 @@ def _find_changed_members(evidence: Evidence, noted: Sequence[Note]) -> Iterator
         if members.keys() != first.keys():
             yield f"the notes of the members name different nodes: {listing(sorted(members.keys() ^ first.keys()))} not in each"
             continue
-        fixed = ("address", "spare")
-        strange = [node for node in first if any(members[node][field] != first[node][field] for field in fixed)]
-        strange += [
-            node
-            for node in first
-            if node not in concerned
-            and None not in (ids := (members[node]["host_id"], first[node]["host_id"]))
-            and len(set(ids)) > 1
-        ]
+        strange = [node for node in first if _differ(first[node], members[node], concerned=node in concerned)]
         if strange:
             yield f"the notes of the members differ on {listing(strange)}, and no operation concerns the difference"
         shown = {node: member["state"] for node, member in members.items()}
@@ -95,6 +87,14 @@ def _find_changed_members(evidence: Evidence, noted: Sequence[Note]) -> Iterator
         wrong = sorted(node for node, member in members.items() if member["expected"] != due.get(node))
         if wrong:
             yield f"what is expected of {listing(wrong)} in the note of the members of number {row['index']} does not follow from the operations"
+
+
+def _differ(first: Mapping[str, Any], other: Mapping[str, Any], *, concerned: bool) -> bool:
+    """Tell if two notes of a node differ in what is always the same; an operation on it may give it another address and host id."""
+    if first["spare"] != other["spare"]:
+        return True
+    ids = {first["host_id"], other["host_id"]} - {None}
+    return not concerned and (first["address"] != other["address"] or len(ids) > 1)
 
 
 def _operations(evidence: Evidence) -> Iterator[Note]:
