@@ -3,14 +3,14 @@
 A race counts if it began and its cluster still took schema changes. Where nothing but consequences is seen of a race, on a
 cluster on which an earlier race left definitions that no node can load, that race is in doubt and is raced again: its node may
 have stopped to apply schema changes before. So is every race of a cluster whose schema versions still differed after the setup: what it
-raced with is not known, and a race that broke nothing and has a change whose outcome is unknown. An anomaly that names nothing but a canary says so of its cluster, not of the last race.
+raced with is not known. An anomaly that names nothing but a canary says so of its cluster, not of the last race.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -26,6 +26,7 @@ from schemaquake.harness.model.records import keyspace_of
 from schemaquake.harness.model.verdict import Anomaly
 from schemaquake.results.findings.description import title_of
 from schemaquake.results.findings.finding import Finding
+from schemaquake.results.grid.silence import without_silence
 from schemaquake.results.matrix.facts import attributed, doubts_at_large
 from schemaquake.results.matrix.setup_agreement import BEGUN_APART, setup_agreed
 from schemaquake.results.report.material import anomalies_of
@@ -46,11 +47,10 @@ __all__ = [
     "refused",
     "seen_again",
     "without_consequences",
-    "without_unanswered",
 ]
 
 _LAST_PHASE: Final = "final-restarted"
-_UNANSWERED: Final = "undecided: the outcome of one of its schema changes is not known"
+_SILENT: Final = "undecided: nodes gave no answers about tables of several races on its cluster"
 _NEVER_RESTARTED: Final = "unread: no node of its cluster started again"
 _EXPLANATION_MOST: Final = 1500
 _DOUBT_MOST: Final = 200
@@ -104,6 +104,8 @@ class RaceFacts:
     statements: tuple[str, ...]
     acknowledged: int
     """Number of its schema changes that were acknowledged."""
+    unanswered: int = 0
+    """Number of those whose outcome is unknown; 0 in facts that were recorded before it was counted."""
     symptoms: tuple[Symptom, ...] = ()
     """At most one of each type, the worst first."""
     finding: FoundCause | None = None
@@ -171,6 +173,8 @@ def facts_of(finished: FinishedRun, *, folder: str, seconds: float) -> BatchFact
         keyspace: [one for one in some if not one.objects or keyspace in map(keyspace_of, one.objects)]
         for keyspace, some in by_keyspace.items()
     }
+    by_keyspace, shared, silent = without_silence(by_keyspace)
+    at_large = [*at_large, *(one for one in shared if one not in at_large)]
     outcomes = _outcomes(store)
     causes = {keyspace: finding for finding in summary.findings for keyspace in finding.races}
     races = []
@@ -185,15 +189,18 @@ def facts_of(finished: FinishedRun, *, folder: str, seconds: float) -> BatchFact
                 keyspace=keyspace,
                 statements=tuple(text for side in race["sides"] for text in side),
                 acknowledged=outcomes[keyspace, "ok"],
+                unanswered=outcomes[keyspace, "info"],
                 symptoms=symptoms,
                 finding=None if cause is None or not symptoms else _found(cause),
-                doubts=tuple(dict.fromkeys(f"{one.kind}: {shortened(one.text, _DOUBT_MOST)}" for one in about)),
+                doubts=(
+                    *dict.fromkeys(f"{one.kind}: {shortened(one.text, _DOUBT_MOST)}" for one in about),
+                    *([_SILENT] if keyspace in silent else []),
+                ),
             )
         )
     agreed = setup_agreed(Notes(store.read_history()).settles)
-    answered = without_unanswered(races, unanswered={keyspace for keyspace, outcome in outcomes if outcome == "info"})
     decided = seen_again(
-        without_consequences(answered, at_once=_at_once(finished.plan, len(races))),
+        without_consequences(races, at_once=_at_once(finished.plan, len(races))),
         started=finished.plan.restart == "none" or any(phase.name == _LAST_PHASE for phase in summary.phases),
     )
     return BatchFacts(
@@ -229,17 +236,6 @@ def without_consequences(races: Sequence[RaceFacts], *, at_once: int = 1) -> Ite
             yield replace(race, symptoms=(), finding=None, doubts=(*race.doubts, doubt))
         else:
             yield race
-
-
-def without_unanswered(races: Iterable[RaceFacts], *, unanswered: Collection[str]) -> list[RaceFacts]:
-    """Put in doubt each race that broke nothing and whose keyspace is one of `unanswered`: of a change it is not known if it was made.
-
-    It neither shows that both changes can be made together nor that one of them is refused.
-    """
-    return [
-        race if race.symptoms or race.keyspace not in unanswered else replace(race, doubts=(*race.doubts, _UNANSWERED))
-        for race in races
-    ]
 
 
 def seen_again(races: Iterable[RaceFacts], *, started: bool) -> Iterator[RaceFacts]:
@@ -305,4 +301,5 @@ def _race(document: Mapping[str, Any]) -> RaceFacts:
     symptoms = tuple(Symptom(**one) for one in document["symptoms"])
     found = document.get("finding")
     finding = None if found is None else FoundCause(**{**found, "tickets": tuple(found["tickets"])})
-    return RaceFacts(**{**document, **texts, "symptoms": symptoms, "finding": finding})
+    unanswered = document.get("unanswered") or 0
+    return RaceFacts(**{**document, **texts, "symptoms": symptoms, "finding": finding, "unanswered": unanswered})

@@ -37,6 +37,7 @@ _RACE: Final = pa.struct(
         ("keyspace", pa.string()),
         ("statements", pa.list_(pa.string())),
         ("acknowledged", pa.int64()),
+        ("unanswered", pa.int64()),
         ("symptoms", pa.list_(_SYMPTOM)),
         ("finding", _FINDING),
         ("doubts", pa.list_(pa.string())),

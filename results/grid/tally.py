@@ -157,7 +157,8 @@ def _state(*, able: bool, races: Sequence[Any], broken: int, decided: Sequence[R
     if not decided:
         return "unknown"
     changes = [race for race in decided if not _DATA & set(race.cell.split("/"))]
-    return "refused" if changes and all(race.acknowledged < 2 for race in changes) else "held"
+    # A change that nobody answered was perhaps made: that is no refusal.
+    return "refused" if changes and all(race.acknowledged + race.unanswered < 2 for race in changes) else "held"
 
 
 def differences(cells: Sequence[GridCell], before: str, after: str) -> tuple[list[GridCell], list[GridCell]]:
