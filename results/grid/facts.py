@@ -168,12 +168,12 @@ def facts_of(finished: FinishedRun, *, folder: str, seconds: float) -> BatchFact
             finished.error or "the run never began", applicable=finished.applicable, seconds=seconds, run=folder
         )
     summary = read_summary(store)
-    by_keyspace, at_large = attributed(store, anomalies_of(finished.verdict))
-    by_keyspace = {
+    found, at_large = attributed(store, anomalies_of(finished.verdict))
+    named = {
         keyspace: [one for one in some if not one.objects or keyspace in map(keyspace_of, one.objects)]
-        for keyspace, some in by_keyspace.items()
+        for keyspace, some in found.items()
     }
-    by_keyspace, shared, silent = without_silence(by_keyspace)
+    by_keyspace, shared, silent = without_silence(named)
     at_large = [*at_large, *(one for one in shared if one not in at_large)]
     outcomes = _outcomes(store)
     causes = {keyspace: finding for finding in summary.findings for keyspace in finding.races}
