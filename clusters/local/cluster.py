@@ -92,7 +92,9 @@ class LocalCluster:
         """
         self.system = system
         self.features = system.features.intersection(*(other.system.features for other in others))
-        self.pull_delay_s = max([system.pull_delay_s, *(other.system.pull_delay_s for other in others)])
+        self.pull_delay_s = max(
+            one.pull_delay(properties or {}) for one in (recipe, *(other.recipe for other in others))
+        )
         self._start_timeout_s = start_timeout_s
         self._keep_data = keep_data
         everything = [recipe, *(other.recipe for other in others)]

@@ -70,10 +70,26 @@ class Recipe:
     jvm: JavaOptions
     when_busy: Mapping[str, str] = field(default_factory=dict)
     """Options of a run (`-O`) of many schema changes on a busy machine."""
+    pull_delay_properties: Sequence[str] = ()
+    """Properties, in milliseconds, that `pull_delay_s` is at least the sum of."""
     joining_properties: Mapping[str, int | bool] = field(default_factory=dict)
     """System properties, over those above, of a node that joins a cluster which serves."""
     joining_yaml: Mapping[str, Any] = field(default_factory=dict)
     """Entries of its `cassandra.yaml`, over those above."""
+
+    def pull_delay(self, properties: Mapping[str, str]) -> float:
+        """Return how long a node looks at another's schema version before it asks for it, s, with these properties over its own.
+
+        Raises PlanError for one that is no number.
+        """
+        milliseconds = 0.0
+        for name in self.pull_delay_properties:
+            text = properties.get(name, self.properties[name])
+            try:
+                milliseconds += float(text)
+            except ValueError as error:
+                raise PlanError(f"-O property.{name}={text} is no number of milliseconds") from error
+        return max(self.pull_delay_s, milliseconds / 1000)
 
 
 @cache
@@ -132,6 +148,7 @@ def _recipe(table: Mapping[str, Any], document: Mapping[str, Any], wanted: Colle
         jmx=tuple(mixed["jmx"]),
         yaml=mixed["yaml"],
         when_busy=mixed["when_busy"],
+        pull_delay_properties=tuple(mixed.get("pull_delay_properties", ())),
         jvm=JavaOptions(**{**document["jvm"], **({"heap": mixed["heap"]} if "heap" in mixed else {})}),
         joining_properties=document["joining"]["properties"],
         joining_yaml=document["joining"]["yaml"],

@@ -139,3 +139,22 @@ def test_options_for_busy_nodes_are_settings_that_the_line_has_already(version):
     assert set(yaml_settings(recipe.when_busy)) <= set(recipe.yaml)
     assert set(system_properties(recipe.when_busy)) <= set(recipe.properties)
     assert bool(recipe.when_busy) == (recipe.client == "cql")
+
+
+@pytest.mark.parametrize(
+    ("version", "given", "seconds"),
+    [
+        ("5.0.9", {}, 2),
+        ("4.1.10", {"cassandra.migration_delay_ms": "4000", "cassandra.schema_pull_interval_ms": "4000"}, 8),
+        ("5.0.9", {"cassandra.migration_delay_ms": "60000"}, 61),
+        ("3.11.19", {"cassandra.migration_delay_ms": "4000"}, 60),  # a constant of the class
+        ("6.0-alpha2", {"cassandra.migration_delay_ms": "4000"}, 0),
+    ],
+)
+def test_checkers_hear_how_long_nodes_wait_before_they_ask_for_a_schema(version, given, seconds):
+    assert recipe_for(parse_system(f"cassandra:{version}")).pull_delay(given) == seconds
+
+
+def test_a_delay_that_is_no_number_is_refused():
+    with pytest.raises(PlanError, match="milliseconds"):
+        recipe_for(parse_system("cassandra:5.0.9")).pull_delay({"cassandra.migration_delay_ms": "soon"})
