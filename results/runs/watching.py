@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,6 +20,8 @@ log = logging.getLogger(__name__)
 
 _LOOK_EVERY_S: Final = 1.0
 _NICENESS: Final = 10
+_REST: Final = 9
+"""The multiple of a look's processor time that passes before the next."""
 
 
 @contextmanager
@@ -42,7 +45,9 @@ def _watch(folder: Path, tell: Callable[[ProvisionalAnomaly], None], ended: thre
         # The cluster comes first: on Linux this is the priority of this thread alone.
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
     judge, told = EarlyJudge(folder), list[ProvisionalAnomaly]()
-    while not ended.wait(_LOOK_EVERY_S):
+    rest_s = _LOOK_EVERY_S
+    while not ended.wait(rest_s):
+        began = time.thread_time()
         try:
             if new := judge.look():
                 told += new
@@ -54,3 +59,5 @@ def _watch(folder: Path, tell: Callable[[ProvisionalAnomaly], None], ended: thre
         except Exception:  # the verdict comes from the whole records in any case
             log.warning("the run is no longer watched", exc_info=True)
             return
+        # A long run takes longer to read, and the cluster needs the cores; time of the processor, since others may be at work, too.
+        rest_s = max(_LOOK_EVERY_S, _REST * (time.thread_time() - began))
