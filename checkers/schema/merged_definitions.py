@@ -37,6 +37,7 @@ class MergedDefinitions:
     finds: tuple[str, ...] = ("merged-definitions",)
     vouches: bool = True
     judges_early: bool = True
+    conflicts: tuple[str, ...] = ("merged-definitions",)
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:
         """Judge the columns of every table. Unknown without final readings."""

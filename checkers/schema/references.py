@@ -50,6 +50,14 @@ class References:
     )
     vouches: bool = True
     judges_early: bool = True
+    conflicts: tuple[str, ...] = (
+        "dangling-type",
+        "dangling-function",
+        "orphan-view",
+        "dangling-index-target",
+        "headless-table",
+        "bad-primary-key",
+    )
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:
         """Judge every definition of every node. Unknown without final readings."""

@@ -35,6 +35,7 @@ class TableIds:
     finds: tuple[str, ...] = ("conflicting-table-ids", "changing-table-id", "shared-table-id")
     vouches: bool = True
     judges_early: bool = True
+    conflicts: tuple[str, ...] = ("conflicting-table-ids", "shared-table-id")
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:
         """Judge ids of tables and views. Unknown without final readings."""

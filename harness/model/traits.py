@@ -80,6 +80,9 @@ class CheckerTraits:
     judges_early: bool = False
     """True if its anomalies follow from acknowledged changes and the nodes' schema alone: it may judge what nodes show while the run
     goes on, provisionally."""
+    conflicts: tuple[str, ...] = ()
+    """Anomalies, of a checker that judges early, that do not wait for a cluster to come to rest: a node contradicts itself, or another
+    one. Seen twice, they are told while the keyspace is still being changed."""
 
 
 _TYPES: Final[Mapping[str, tuple[type, ...]]] = {

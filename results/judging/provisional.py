@@ -2,7 +2,8 @@
 
 A keyspace is looked at when it is quiet: no operation is pending, no fault is in place, and every node was read often enough since anything
 changed there. Then the last state that each node showed is judged as if it were the final one, by the checkers that declare `judges_early`;
-and so are the final readings, as soon as they are there. An anomaly found so is provisional: nodes may still come to agree, and nothing of
+and so are the final readings, as soon as they are there. What a checker declares as `conflicts` is told before: of a keyspace that is
+not quiet, when it is seen for the second time, `_AGAIN_NS` later. An anomaly found so is provisional: nodes may still come to agree, and nothing of
 it is in the verdict.
 """
 
@@ -23,6 +24,7 @@ from schemaquake.harness.model.operation import NEMESIS
 from schemaquake.harness.model.protocols import Checker
 from schemaquake.harness.model.records import OBSERVATIONS, Records, keyspace_of, plain
 from schemaquake.harness.model.traits import checker_traits
+from schemaquake.harness.model.verdict import Anomaly
 from schemaquake.harness.registry import load_all
 from schemaquake.harness.sealed_json import dump_sealed, load_sealed
 from schemaquake.results.judging.judge import judge
@@ -36,6 +38,7 @@ _SCHEMA: Final = 1
 
 _S: Final = 1_000_000_000
 _QUIET_NS: Final = 2 * _S
+_AGAIN_NS: Final = _S
 _READ_MOST: Final = 32 << 20  # bytes of journals; merging more, again and again, would take a core from the cluster
 _LIMIT_S: Final = 10.0
 _RUNNING: Final = "running"
@@ -89,6 +92,10 @@ class EarlyJudge:
     _judged: dict[str, tuple[int, int]] = field(default_factory=dict, init=False)
     """Keyspace → the last event and the last change of what was judged."""
     _told: set[tuple[str, tuple[str, ...]]] = field(default_factory=set, init=False)
+    _seen: dict[tuple[str, tuple[str, ...]], int] = field(default_factory=dict, init=False)
+    """Conflicts of keyspaces that were not quiet at the last look, and since when (ns) each was there at every look."""
+    _changed: dict[str, int] = field(default_factory=dict, init=False)
+    """Keyspace → the last change of what was judged before it was quiet."""
     _size: int = field(default=-1, init=False)
 
     def look(self) -> Sequence[ProvisionalAnomaly]:
@@ -102,7 +109,7 @@ class EarlyJudge:
             return ()
         quiet = {name: state for name, state in moment.quiet() if self._judged.get(name) != state}
         if not quiet:
-            return ()
+            return self._new(self._conflicts(moment))
         self._judged |= quiet
         verdict = judge(moment.records(quiet), checkers=_early_checkers(), engine="local", limit_s=_LIMIT_S)
         foremost: dict[str, ProvisionalAnomaly] = {}
@@ -113,9 +120,30 @@ class EarlyJudge:
                     seconds=moment.now_ns / _S, type=anomaly.type, objects=anomaly.objects, nodes=anomaly.nodes
                 )
                 foremost.setdefault(name, one)
-        new = [one for _, one in sorted(foremost.items()) if (one.type, one.objects) not in self._told]
-        self._told |= {(one.type, one.objects) for one in new}
-        return new
+        return self._new([*(one for _, one in sorted(foremost.items())), *self._conflicts(moment)])
+
+    def _new(self, found: Iterable[ProvisionalAnomaly]) -> list[ProvisionalAnomaly]:
+        """Return what was not told yet."""
+        new = {(one.type, one.objects): one for one in found if (one.type, one.objects) not in self._told}
+        self._told |= new.keys()
+        return list(new.values())
+
+    def _conflicts(self, moment: _Moment) -> Iterator[ProvisionalAnomaly]:
+        """Yield the conflicts of keyspaces that are not quiet yet, where they were seen before, and nothing passed between."""
+        changes = {name: changed for name, changed in moment.changes().items() if name not in self._judged}
+        waiting = {keyspace_of(objects[0]) for _, objects in self._seen}
+        names = {name for name, changed in changes.items() if self._changed.get(name) != changed or name in waiting}
+        self._changed |= changes
+        found: dict[tuple[str, tuple[str, ...]], Anomaly] = {}
+        if names:
+            checkers = [checker for checker in _early_checkers() if checker_traits(checker).conflicts]
+            early = {type_ for checker in checkers for type_ in checker_traits(checker).conflicts}
+            verdict = judge(moment.records(names), checkers=checkers, engine="local", limit_s=_LIMIT_S)
+            found = {(one.type, one.objects): one for one in verdict.anomalies if one.type in early and one.objects}
+        self._seen = {key: self._seen.get(key, moment.now_ns) for key in found if key not in self._told}
+        for key, since in sorted(self._seen.items()):
+            if moment.now_ns - since >= _AGAIN_NS:
+                yield ProvisionalAnomaly(seconds=since / _S, type=key[0], objects=key[1], nodes=found[key].nodes)
 
 
 def write_provisional(folder: Path, anomalies: Sequence[ProvisionalAnomaly]) -> None:
@@ -164,6 +192,10 @@ class _Moment:
             latest = max(time, changed, self.disturbed_ns)
             if self.quiet_ns is None or self.now_ns - latest >= self.quiet_ns:
                 yield name, (index, changed)
+
+    def changes(self) -> dict[str, int]:
+        """Map each keyspace to the time of the last change that a node showed of it."""
+        return {name: max(row["time"] for row in rows.values()) for name, rows in self.states.items() if name and rows}
 
     def records(self, keyspaces: Collection[str]) -> Records:
         """Return the records of these keyspaces, with the last state of each node as a final reading."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from schemaquake.harness.errors import SchemaquakeError
+from schemaquake.harness.history import merge
 from schemaquake.results.judging.provisional import EarlyJudge, ProvisionalAnomaly, write_provisional
 
 __all__ = ["watched"]
@@ -32,12 +33,20 @@ def watched(folder: Path, tell: Callable[[ProvisionalAnomaly], None]) -> Iterato
     """
     ended = threading.Event()
     thread = threading.Thread(target=_watch, args=(folder, tell, ended), name="watch", daemon=True)
+    merging = logging.getLogger(merge.__name__)
+    merging.addFilter(_elsewhere)
     thread.start()
     try:
         yield
     finally:
         ended.set()
         thread.join()
+        merging.removeFilter(_elsewhere)
+
+
+def _elsewhere(record: logging.LogRecord) -> bool:
+    """Return False for records of the watch: a journal that is being written ends in the middle of a line or a reading."""
+    return record.threadName != "watch"
 
 
 def _watch(folder: Path, tell: Callable[[ProvisionalAnomaly], None], ended: threading.Event) -> None:

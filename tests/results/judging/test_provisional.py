@@ -92,6 +92,35 @@ def test_a_conflict_is_told_while_the_run_goes_on(broken, tmp_path):
     assert [*EarlyJudge(going_on(broken, tmp_path / "sooner", 1.9)).look()] == []
 
 
+def test_a_conflict_that_is_seen_twice_is_told_before_its_keyspace_is_quiet(broken, tmp_path):
+    watching = EarlyJudge(tmp_path / "run")
+    told = []
+    for seconds in (0.2, 0.7, 1.4, 1.9):
+        shutil.rmtree(tmp_path / "run", ignore_errors=True)
+        going_on(broken, tmp_path / "run", seconds)
+        watching._size = -1  # journals grow; these are written anew
+        told.append(watching.look())
+    assert [len(found) for found in told] == [0, 0, 1, 0]
+    ((one,),) = [found for found in told if found]
+    assert one.seconds == pytest.approx(ends_of(broken, "main") + 0.2)
+    final = {(anomaly.type, anomaly.objects) for anomaly in judge(Store(broken), engine="local", limit_s=60).anomalies}
+    assert (one.type, one.objects) in final
+
+
+def test_a_conflict_that_passes_is_not_told(broken, tmp_path):
+    watching = EarlyJudge(tmp_path / "run")
+    assert not watching.look()
+    for seconds, gone in ((0.2, False), (0.9, True), (1.5, False), (1.9, False)):
+        shutil.rmtree(tmp_path / "run", ignore_errors=True)
+
+        def passing(event: dict[str, Any], gone: bool = gone) -> dict[str, Any]:
+            return event | {"definition": None} if gone and event.get("kind") in {"table", "live", "type"} else event
+
+        going_on(broken, tmp_path / "run", seconds, passing)
+        watching._size = -1
+        assert not watching.look()
+
+
 def test_a_conflict_is_told_before_the_run_is_settled_and_is_in_the_verdict(broken, tmp_path):
     found = EarlyJudge(until(broken, tmp_path / "run", ends_of(broken, "final-settled"))).look()
     assert len(found) == 1, "the foremost of each keyspace"
