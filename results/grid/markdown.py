@@ -31,11 +31,12 @@ def render_grid_markdown(state: GridState) -> str:
         broken = [cell for cell in state.cells if cell.system == system and cell.state == "broke"]
         parts += [f"## What broke on {escaped(system_name(system))}", _broken(broken)]
     for before, after in zip(plan.systems, plan.systems[1:], strict=False):
-        mended, worse = differences(state.cells, before, after)
+        found = differences(state.cells, before, after)
         parts += [
             f"## From {escaped(system_name(before))} to {escaped(system_name(after))}",
-            f"{len(mended)} cells that broke hold now; {len(worse)} that held break now.",
-            _list(worse),
+            found.sentence,
+            *(["Broke on the later one alone:", _list(found.worse)] if found.worse else []),
+            *(["Broke on the earlier one alone:", _list(found.mended)] if found.mended else []),
         ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -45,6 +46,8 @@ def _states(state: GridState) -> str:
     for system in state.plan.systems:
         for mode in state.plan.modes:
             states = Counter(cell.state for cell in state.cells if (cell.system, cell.mode) == (system, mode))
+            if not states.keys() - {"not run", "not applicable"} and len(state.plan.modes) > 1:
+                continue  # published grids have modes in which only some of their systems were raced
             figures = " | ".join(str(states[name]) for name in WORST_FIRST)
             lines.append(f"| {escaped(system_name(system))} | {mode} | {figures} |")
     return "\n".join(lines)

@@ -95,6 +95,7 @@ class _Table:
 class _Difference:
     before: str
     after: str
+    sentence: str
     mended: Sequence[_CellView]
     worse: Sequence[_CellView]
 
@@ -153,11 +154,12 @@ def _page(state: GridState) -> _Page:
             _Difference(
                 before=system_name(before),
                 after=system_name(after),
-                mended=[_view(cell, plan.seed) for cell in mended],
-                worse=[_view(cell, plan.seed) for cell in worse],
+                sentence=found.sentence,
+                mended=[_view(cell, plan.seed) for cell in found.mended],
+                worse=[_view(cell, plan.seed) for cell in found.worse],
             )
             for before, after in zip(plan.systems, plan.systems[1:], strict=False)
-            for mended, worse in [differences(state.cells, before, after)]
+            for found in [differences(state.cells, before, after)]
         ],
         left_out=list(LEFT_OUT.items()),
     )

@@ -17,11 +17,23 @@ from schemaquake.results.grid.facts import FoundCause, RaceFacts, Symptom
 from schemaquake.results.grid.folder import DoneBatch
 from schemaquake.results.grid.plan import GridPlan
 from schemaquake.results.intervals import wilson
+from schemaquake.results.wording import counted
 from schemaquake.workloads.races.options import Mode
 from schemaquake.workloads.statements.description import DATA
 from schemaquake.workloads.statements.meetings import Meeting
 
-__all__ = ["CELLS", "MARKS", "STYLES", "WORST_FIRST", "GridCell", "State", "cells_table", "differences", "tally"]
+__all__ = [
+    "CELLS",
+    "MARKS",
+    "STYLES",
+    "WORST_FIRST",
+    "Difference",
+    "GridCell",
+    "State",
+    "cells_table",
+    "differences",
+    "tally",
+]
 
 State: TypeAlias = Literal["broke", "unknown", "held", "refused", "not applicable", "not run"]
 
@@ -161,19 +173,48 @@ def _state(*, able: bool, races: Sequence[Any], broken: int, decided: Sequence[R
     return "refused" if changes and all(race.acknowledged + race.unanswered < 2 for race in changes) else "held"
 
 
-def differences(cells: Sequence[GridCell], before: str, after: str) -> tuple[list[GridCell], list[GridCell]]:
-    """Return the cells that broke on `before` and hold on `after`, and those that hold on `before` and broke on `after`; as they are on `after`.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """The cells that two systems decided, by what became of them; as they are on the later one."""
 
-    A cell that one of them did not race is in neither.
-    """
+    broken: Sequence[GridCell]
+    """Broke on both."""
+    mended: Sequence[GridCell]
+    """Broke on the earlier one, and none of its races did on the later one."""
+    worse: Sequence[GridCell]
+    """Broke on the later one alone."""
+    whole: Sequence[GridCell]
+    """Broke on neither."""
+
+    @property
+    def sentence(self) -> str:
+        """The numbers in words."""
+        compared = len(self.broken) + len(self.mended) + len(self.worse) + len(self.whole)
+        if not compared:
+            return "No cell was decided on both."
+        return (
+            f"Of {counted(compared, 'cell')} that both decided, {len(self.broken)} broke on both, {len(self.mended)} on the earlier one alone, "
+            f"{len(self.worse)} on the later one alone, and {len(self.whole)} on neither."
+        )
+
+
+def differences(cells: Sequence[GridCell], before: str, after: str) -> Difference:
+    """Compare two systems cell by cell, mode by mode. A cell that one of them did not decide is left out."""
     old = {(cell.mode, cell.name): cell for cell in cells if cell.system == before}
-    new = [
+    both = [
         (old[cell.mode, cell.name], cell) for cell in cells if cell.system == after and (cell.mode, cell.name) in old
     ]
-    whole = {"held", "refused"}
-    mended = [cell for then, cell in new if then.state == "broke" and cell.state in whole]
-    worse = [cell for then, cell in new if then.state in whole and cell.state == "broke"]
-    return mended, worse
+    decided = {"broke", "held", "refused"}
+    found: dict[tuple[bool, bool], list[GridCell]] = {}
+    for then, now in both:
+        if {then.state, now.state} <= decided:
+            found.setdefault((then.state == "broke", now.state == "broke"), []).append(now)
+    return Difference(
+        broken=found.get((True, True), ()),
+        mended=found.get((True, False), ()),
+        worse=found.get((False, True), ()),
+        whole=found.get((False, False), ()),
+    )
 
 
 CELLS: Final = pa.schema(

@@ -86,10 +86,16 @@ def test_versions_differ_where_one_broke_and_the_other_was_decided() -> None:
         ],
         ABLE,
     )
-    mended, worse = differences(cells, OLD, NEW)
-    assert [cell.name for cell in mended] == [TABLE]
-    assert [cell.name for cell in worse] == [WRITE]
-    assert differences([cell for cell in cells if cell.system == OLD], OLD, NEW) == ([], [])
+    found = differences(cells, OLD, NEW)
+    assert [cell.name for cell in found.mended] == [TABLE]
+    assert [cell.name for cell in found.worse] == [WRITE]
+    assert (found.broken, found.whole) == ((), ())
+    same = differences(
+        [*cells, *(replace(cell, system="cassandra:6.0") for cell in cells if cell.system == NEW)], NEW, "cassandra:6.0"
+    )
+    assert [[cell.name for cell in some] for some in (same.broken, same.whole)] == [[WRITE], [TABLE]]
+    alone = differences([cell for cell in cells if cell.system == OLD], OLD, NEW)
+    assert alone.sentence == "No cell was decided on both."
 
 
 def test_facts_and_plans_are_read_back_as_they_were() -> None:
