@@ -1,5 +1,5 @@
 -- Availability: by version, fault in place when an operation began, and kind of operation, how many were acknowledged.
--- An operation under two kinds of faults counts for each; `none` is for those under no fault. Intervals: ok of attempts.
+-- An operation under two kinds of faults counts for each; `none` is for those under no fault. The interval is that of the share that was acknowledged.
 WITH begun AS (
   SELECT run, time AS begins, get_json_object(value, '$.nemesis') AS nemesis, get_json_object(value, '$.id') AS id
   FROM notes WHERE f = 'fault-begins'

@@ -1,5 +1,5 @@
 -- Findings: by cause and version, in how many of its tries it showed, and when it was first and last seen.
--- Intervals: broken of tried.
+-- The interval is that of broken of decided tries.
 WITH names AS (
   SELECT cause, MIN(finding) AS finding, MIN(title) AS title, MIN(unit) AS unit FROM findings GROUP BY cause
 )

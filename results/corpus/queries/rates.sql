@@ -1,5 +1,5 @@
 -- Rates: by version, workload and kind of anomaly, how many of the decided races showed it. Controls are no tries.
--- Intervals: broken of tried.
+-- The interval is that of broken of decided tries.
 WITH tries AS (
   SELECT system, workload, COUNT(*) AS tried, COUNT(DISTINCT run) AS runs
   FROM races WHERE decided AND mode <> 'single' GROUP BY system, workload
