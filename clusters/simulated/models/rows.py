@@ -88,6 +88,7 @@ class Rows:
         self._requests = Requests(
             ring,
             self.change,
+            late_cells_break="write-meets-drop" in flaws,
             rechecks="gossip-pending" not in flaws,
             writes_pending="old-replica-only" not in flaws,
         )

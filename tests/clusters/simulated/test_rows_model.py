@@ -56,3 +56,13 @@ def test_steps_are_counted_with_the_faults_around_them(tmp_path):
     passages = {(step, faults) for step, _, faults, _ in run.books["passages"]}
     assert {("4.0/apply/e5", ""), ("4.0/apply/e5", "cut"), ("4.0/merge/p2", ""), ("4.0/boot/b1", "")} <= passages
     assert sum(count for *_, count in run.books["passages"]) > 100
+
+
+@pytest.mark.parametrize(
+    ("bugs", "expected"), [({}, {"unreadable-table": 1}), ({"bugs": "-write-meets-drop"}, {}), ({"bugs": "none"}, {})]
+)
+def test_rows_newer_than_the_drop_of_a_column_cannot_be_read(tmp_path, bugs, expected):
+    """The finding on 5.0.9: ALTER TABLE … DROP … USING TIMESTAMP, beside a statement about something else."""
+    options = {"cells": "drop-column-using-timestamp/create-type/keyspace", "races": "1"}
+    run = simulate(tmp_path, "grid", options=options | bugs)
+    assert dict(run.types) == expected
