@@ -159,7 +159,10 @@ def _batches(path: Path, file_format: str, *, independent: bool, numbered: Names
         if isinstance(chosen, Notation) and path.stat().st_size >= scanned_from:
             from schemaquake.results.formats.fast_reading import batches  # noqa: PLC0415 - half a second to load
 
-            yield from batches(file, str(path), chosen.module, rows, json=chosen is ELLE_JSON)
+            try:
+                yield from batches(file, str(path), chosen.module, rows, json=chosen is ELLE_JSON)
+            except UnicodeEncodeError as error:
+                raise _not_unicode(path, error) from None
             return
         for line, op in chosen.events(file, str(path)):
             _add(rows, op, line, path)
@@ -172,7 +175,11 @@ def _taken(rows: Rows, path: Path) -> pa.RecordBatch:
     try:
         return rows.take()
     except UnicodeEncodeError as error:
-        raise HistoryError(f"{path} has a text that is not valid Unicode ({error.reason}).") from None
+        raise _not_unicode(path, error) from None
+
+
+def _not_unicode(path: Path, error: UnicodeEncodeError) -> HistoryError:
+    return HistoryError(f"{path} has a text that is not valid Unicode ({error.reason}).")
 
 
 def _add(rows: Rows, op: Any, line: int, path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Final
 import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from schemaquake.clusters.cluster_file.parse import read_cluster_file
 from schemaquake.clusters.nodes.run_name import run_name
@@ -34,7 +35,9 @@ from schemaquake.harness.model.records import HISTORY
 from schemaquake.harness.model.verdict import Doubt, Verdict
 from schemaquake.harness.run.runner import Outcome, read_outcome
 from schemaquake.harness.run_process import still_running
+from schemaquake.results.formats import ahead, fast_reading, reading
 from schemaquake.results.formats.reading import read_history
+from schemaquake.results.store import examination
 from schemaquake.results.store.store import Store, write_table
 from schemaquake.results.summary.summarise import read_summary, summary_of
 from schemaquake.results.tables.races import RACES
@@ -157,6 +160,61 @@ def _json(folder: Path) -> None:
     )
 
 
+def _scanned_as_read(path: Path) -> None:
+    """Read a text by the scanner, in threads, from pieces of a few hundred bytes, and by the general reader: they agree."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reading, "_SCANNED_FROM", 1 << 60)
+        plain = _outcome(path)
+        patch.setattr(reading, "_SCANNED_FROM", 0)
+        patch.setattr(ahead, "_PIECE", 200)
+        patch.setattr(fast_reading, "_STRETCH", 2000)
+        scanned = _outcome(path)
+    refused = isinstance(scanned, str) and isinstance(plain, str)  # of two things that are wrong, either may be named
+    if scanned != plain and not refused:
+        raise AssertionError(f"scanned: {str(scanned)[:80]}, read: {str(plain)[:80]}")
+
+
+def _outcome(path: Path) -> object:
+    """Return the rows of a history, or the sentence with which it is refused."""
+    try:
+        table = read_history(path)
+    except SchemaquakeError as error:
+        return str(error)
+    return table.schema.metadata, table.to_pylist()
+
+
+def _many(write: Callable[[Path], None]) -> Callable[[Path], None]:
+    """Return a writer of the same files, each with its ops thirty times, so that they have several pieces."""
+
+    def written(folder: Path) -> None:
+        write(folder)
+        for path in folder.iterdir():
+            lines = path.read_bytes().strip(b"[] \n").splitlines()
+            path.write_bytes(b"\n".join(lines * 30) + b"\n")
+
+    return written
+
+
+def _compressed(write: Callable[[Path], None], codec: str) -> Callable[[Path], None]:
+    """Return a writer of the same files, compressed."""
+
+    def written(folder: Path) -> None:
+        write(folder)
+        for path in folder.iterdir():
+            path.write_bytes(pa.Codec(codec).compress(path.read_bytes(), asbytes=True))
+
+    return written
+
+
+def _handed_over(path: Path) -> None:
+    """Read a Parquet file as it is handed over by the process that examines it, and by this one: they agree."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(examination, "_HANDED_FROM", 0)
+        handed = _outcome(path)
+    if _outcome(path) != handed:
+        raise AssertionError("what is handed over is not what is read")
+
+
 def _plan(folder: Path) -> None:
     plan = Plan(system="cassandra:5.0.9", workloads=("create-table",), nemeses=("kill",), options={"races": "3"})
     (folder / "plan.json").write_bytes(orjson.dumps(plan.to_json()))
@@ -230,6 +288,11 @@ READERS: Final[Mapping[str, Reader]] = {
         Reader("parquet", "history.parquet", read_history, _parquet, is_slow=True),
         Reader("edn", "history.edn", read_history, _edn),
         Reader("json", "history.json", read_history, _json),
+        Reader("edn-scanned", "history.edn", _scanned_as_read, _many(_edn)),
+        Reader("json-scanned", "history.json", _scanned_as_read, _many(_json)),
+        Reader("edn-gz", "history.edn.gz", read_history, _compressed(_edn, "gzip")),
+        Reader("json-zst", "history.json.zst", read_history, _compressed(_json, "zstd")),
+        Reader("parquet-handed-over", "history.parquet", _handed_over, _parquet, is_slow=True),
         Reader("cluster-file", "cluster.toml", read_cluster_file, _cluster_file),
         Reader("plan", "plan.json", lambda path: Plan.read(path.parent), _plan),
         Reader("verdict", "verdict.json", lambda path: Store(path.parent).read_verdict(), _verdict),
