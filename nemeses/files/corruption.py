@@ -40,10 +40,10 @@ for folder in "$@"; do
   find "$folder" -name "*Data.db" -size +0 -not -path "*/system*" -not -path "*/snapshots/*" -not -path "*/backups/*"
 done | sort
 """
-# The last segment in which anything is written, and the offsets of its bytes that are not 0.
+# Segments, the last one at the end, and the offset of one of the bytes of a segment that are not 0; none of one with a header alone.
 _SEGMENTS: Final = 'find "$1" -maxdepth 1 -name "*.log" -size +0 | sort'
 _WRITTEN: Final = """
-cmp -l "$1" /dev/zero 2> /dev/null | awk -v fraction="$2" '{ at[NR] = $1 - 1 } END { if (NR) print at[int(fraction * NR) + 1] }'
+cmp -l "$1" /dev/zero 2> /dev/null | awk -v fraction="$2" '{ at[NR] = $1 - 1 } END { if (NR > 200) print at[int(fraction * NR) + 1] }'
 """
 _FLIP: Final = """
 set -e
@@ -104,7 +104,9 @@ class FileCorruption:
         files = {name: cluster.server_files(name) for name in fault.nodes}
 
         def damage(node: Node) -> JSON:
-            if isinstance(cluster, ChangesTopology) and cluster.cannot("flush") is None:
+            # A flush empties the commit log.
+            is_flushed = fault.parameters["kind"] == "sstable"
+            if is_flushed and isinstance(cluster, ChangesTopology) and cluster.cannot("flush") is None:
                 cluster.ask("flush", on=node.name, limit_s=_FLUSH_LIMIT_S)
             node.kill()
             done = _flip(node, files[node.name], fault)

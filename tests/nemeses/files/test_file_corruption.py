@@ -46,6 +46,7 @@ def cluster(tmp_path):
         (system / "oa-1-big-Data.db").write_bytes(ROWS)
         (tmp_path / "nodes" / name / "commitlog" / "CommitLog-7-1.log").write_bytes(b"head" + ROWS + bytes(4096))
         (tmp_path / "nodes" / name / "commitlog" / "CommitLog-7-2.log").write_bytes(bytes(4096))
+        (tmp_path / "nodes" / name / "commitlog" / "CommitLog-7-3.log").write_bytes(b"a header, no more" + bytes(4096))
     return made
 
 
@@ -83,6 +84,13 @@ def test_rows_are_flushed_before_so_that_there_is_a_file(cluster):
     nemesis, (fault, *_) = planned(kinds="sstable")
     nemesis.inject(cluster, fault)
     assert cluster.asked == [("flush", fault.nodes[0], None)]
+    nemesis.heal(cluster, fault)
+
+
+def test_a_commit_log_is_damaged_before_anything_empties_it(cluster):
+    nemesis, (fault, *_) = planned(kinds="commitlog")
+    nemesis.inject(cluster, fault)
+    assert cluster.asked == []
 
 
 def test_where_there_is_no_file_of_the_kind_the_other_is_damaged(cluster):
