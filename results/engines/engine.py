@@ -90,11 +90,8 @@ class Spark:
 
     session: SparkSession
     width: int
-
-    @property
-    def memory_bytes(self) -> int | None:
-        """Memory of an executor, bytes, from Spark's settings."""
-        return None
+    memory_bytes: int | None = None
+    """Memory of a step, bytes; None where tasks run elsewhere, with memory that is not known here."""
 
     @property
     def elsewhere(self) -> bool:

@@ -47,7 +47,7 @@ from schemaquake.harness.model.verdict import Doubt, DoubtKind, Verdict
 from schemaquake.harness.registry import load, load_all
 from schemaquake.results.engines.combination import in_order, of_all_checkers, of_all_keyspaces
 from schemaquake.results.engines.deadline import Overdue, deadline
-from schemaquake.results.engines.engine import Engine, Local, choose, shares
+from schemaquake.results.engines.engine import Engine, Local, Spark, choose, shares
 from schemaquake.results.judging.admission import admit
 from schemaquake.results.judging.bounded import as_json, bounded
 from schemaquake.results.judging.damage import places_of_damage, unknown_for_damage
@@ -104,22 +104,38 @@ def judge(
             return unknown_for_damage(chosen, places)
         events = len(subject.history) if isinstance(subject, Records) else subject.event_count()
         carrier = stack.enter_context(choose(engine, events=events if _is_shareable(chosen) else 0, master=master))
-        if isinstance(subject, HistoryFile) and isinstance(carrier, Local) and memory_bytes is not None:
-            many = pieces(history_bytes(subject.path, parquet=True), memory_bytes)
-            # Checks make two pieces for each task of the engine; for a width of one they make none.
-            carrier = Local(width=1 if many == 1 else max(2, -(-many // 2)), memory_bytes=memory_bytes)
-            if many > 1:
-                subject = _smaller_groups(subject, chosen, memory_bytes, stack)
+        fits = False
+        if isinstance(subject, HistoryFile) and memory_bytes is not None and not carrier.elsewhere:
+            fits, carrier, limit = _within_memory(history_bytes(subject.path, parquet=True), carrier, memory_bytes)
+            if not fits:
+                subject = _smaller_groups(subject, chosen, limit, stack)
         source = _source(subject, chosen, carrier, master, stack)
         survey = source.survey()
         step = _Judging(source, chosen, limit_s, kept)
-        in_pieces = _select_in_pieces(chosen, source, carrier)
+        in_pieces = {} if fits else _select_in_pieces(chosen, source, carrier)
         found = carrier.carry(step, _units(chosen, survey, carrier.width, kept, in_pieces.keys()), _PARTS)
         carried = replace(step, checkers=tuple(in_pieces.get(n, checker) for n, checker in enumerate(chosen)))
         found = pa.concat_tables([found, carried.in_pieces(in_pieces.keys())])
     if kept is not None:
         found = pa.concat_tables([found, _earlier(chosen, kept)])
     return _combined(chosen, found, survey, by_name=checkers is not None, history_alone=_is_bare(subject))
+
+
+def _within_memory(history: int, engine: Engine, memory_bytes: int) -> tuple[bool, Engine, int]:
+    """Return whether a history of so many bytes is judged as a whole, the engine for it, and the memory of one of its tasks.
+
+    Pieces cost about ten times the work of the whole: they pay where memory asks for them, and not before.
+    """
+    if pieces(history, memory_bytes) == 1:
+        return True, Local(memory_bytes=memory_bytes) if isinstance(engine, Local) else engine, memory_bytes
+    if isinstance(engine, Local):
+        # Checks make two pieces for each task of the engine; for a width of one they make none.
+        width = max(2, -(-pieces(history, memory_bytes) // 2))
+        return False, Local(width=width, memory_bytes=memory_bytes), memory_bytes
+    assert isinstance(engine, Spark)
+    limit = memory_bytes // engine.width  # its tasks share this machine
+    width = max(engine.width, -(-pieces(history, limit) // 2))
+    return False, replace(engine, width=width, memory_bytes=limit), limit
 
 
 def _is_read_at_once(subject: object, checkers: Sequence[Checker], engine: str, memory_bytes: int | None) -> bool:

@@ -19,6 +19,7 @@ from schemaquake.checkers.elle.rw_register import RwRegister
 from schemaquake.checkers.linearizability.linearizable import Linearizable
 from schemaquake.harness.model.protocols import Checker
 from schemaquake.harness.model.records import OBSERVATIONS
+from schemaquake.results.engines import checks
 from schemaquake.results.judging.judge import judge
 from schemaquake.results.judging.sources import HistoryFile
 from schemaquake.results.runs.checking import check_path
@@ -88,6 +89,22 @@ def test_text_is_read_here_and_judged_there(tmp_path: Path) -> None:
     assert plainly(verdicts[0]) == plainly(verdicts[1])
     assert verdicts[1].valid is False
     assert [anomaly.type for anomaly in verdicts[1].anomalies] == ["G-single-item-realtime"]
+
+
+@pytest.mark.parametrize(("memory", "in_pieces"), [(8 << 30, False), (100 << 20, True)])
+def test_a_history_is_judged_in_pieces_only_if_it_does_not_fit_into_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory: int, in_pieces: bool
+) -> None:
+    file = tmp_path / "history.parquet"
+    pq.write_table(table(damaged(4, "list-append", count=150, keys=5, share=0.1)), file, row_group_size=40)
+    alone = judge(HistoryFile(file), checkers=[ListAppend()], engine="local", limit_s=600)
+    carried: list[Path] = []
+    select = checks.carried
+    monkeypatch.setattr(checks, "carried", lambda *given: (carried.append(given[2]), select(*given))[1])
+    verdict = judge(HistoryFile(file), checkers=[ListAppend()], engine="spark", limit_s=600, memory_bytes=memory)
+    assert plainly(verdict) == plainly(alone)
+    assert alone.valid is False
+    assert bool(carried) == in_pieces
 
 
 @pytest.mark.parametrize(
