@@ -1,6 +1,6 @@
 """Every benchmark, and one table of what they measured, all in one go: `python -m benchmarks [NAME]...`.
 
-`operations`, `linearizability`, `elle`, `weak`, `pipeline` and `simulation` need nothing but this project; `boot` and `races` start real nodes, and
+`operations`, `linearizability`, `elle`, `weak`, `whole`, `pipeline` and `simulation` need nothing but this project; `boot` and `races` start real nodes, and
 are left out, with the reason, where that cannot be done. Measured one after another: nothing else should be at work on the machine.
 """
 
@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from benchmarks import boot, elle, linearizability, operations, pipeline, races, simulation, weak
+from benchmarks import boot, elle, linearizability, operations, pipeline, races, simulation, weak, whole
 from benchmarks.figures import Figure, machine, print_table
 from schemaquake.harness.errors import EnvironmentLacks
 
@@ -27,6 +27,7 @@ BENCHMARKS: Mapping[str, Callable[[], Iterable[Figure]]] = {
     "linearizability": linearizability.figures,
     "elle": elle.figures,
     "weak": weak.figures,
+    "whole": whole.figures,
     "pipeline": pipeline.figures,
     "simulation": simulation.figures,
     "boot": boot.figures,
