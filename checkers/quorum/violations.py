@@ -65,7 +65,7 @@ def find_violations(operations: Operations, notes: Notes, *, factors: Collection
         shown=_find_sightings(operations, shadowed),
         under_replicated=probed.found,
         unwritten=_find_unwritten(operations),
-        doubts=[*_describe_undecided(operations, undecided), *probed.doubts],
+        doubts=[*_describe_undecided(operations, undecided), *probed.doubts, *_list_strange_writetimes(operations)],
         counts={
             "missed": len(missed),
             "non_monotonic": len(non_monotonic),
@@ -75,6 +75,33 @@ def find_violations(operations: Operations, notes: Notes, *, factors: Collection
             "probed_values": probed.judged,
         },
     )
+
+
+def _list_strange_writetimes(operations: Operations) -> Iterator[Doubt]:
+    """Yield a doubt for a value that two reads show with two writetimes, and for reads without one where others have it.
+
+    A value is put once, with one timestamp.
+    """
+    reads = np.concatenate([operations.gets, operations.probes])
+    reads = reads[operations.version[reads] != NOTHING]
+    known = operations.writetime[reads] >= 0
+    if known.any() and not known.all():
+        at = reads[~known][0]
+        yield Doubt(
+            "undecided",
+            f"{int((~known).sum())} reads show a value without a writetime, the first of them op {operations.index[at]}",
+            (operations.keys[operations.key[at]],),
+        )
+    dated = reads[known][np.lexsort((operations.writetime[reads[known]], operations.version[reads[known]]))]
+    version, writetime = operations.version[dated], operations.writetime[dated]
+    other = np.flatnonzero((np.diff(version) == 0) & (np.diff(writetime) != 0))
+    if len(other):
+        first, second = (int(operations.index[dated[at]]) for at in (other[0], other[0] + 1))
+        yield Doubt(
+            "undecided",
+            f"{len(other)} values were read with two writetimes; the first by op {first} and op {second}",
+            (operations.keys[operations.key[dated[other[0]]]],),
+        )
 
 
 # ── reads ────────────────────────────────────────────────────────────────────────────────────────────────────────────

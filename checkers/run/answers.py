@@ -6,8 +6,8 @@ Reads the whole history in Arrow: a run may have millions of reads and writes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +33,11 @@ _MAY_ALWAYS_FAIL: Final = (
 """Operations of races, all of which may be refused: their table may be gone, or not yet there."""
 _ATTEMPTS: Final = 5
 _ABSENT: Final = "not applied"
+_REFUSED: Final = (
+    r"^(InvalidRequest|SyntaxException|Unauthorized|ConfigurationException|AlreadyExists|FunctionFailure)\b"
+)
+"""Errors that say that a statement is wrong, and not that nodes are missing."""
+_RECOVERY_NS: Final = 10_000_000_000
 
 
 def find_misplaced_answers(evidence: Evidence) -> Iterator[str]:
@@ -44,6 +49,7 @@ def find_misplaced_answers(evidence: Evidence) -> Iterator[str]:
     yield from _find_silent_phases(evidence, asked["time"].to_numpy())
     yield from _find_unmade_keyspaces(evidence, events)
     yield from _find_never_acknowledged(events)
+    yield from _find_odd_refusals(evidence, asked, events.take(pa.array(completion, mask=~answered)))
 
 
 def _find_other_ends(
@@ -109,3 +115,34 @@ def _find_never_acknowledged(events: pa.Table) -> Iterator[str]:
     for f, count in sorted(known.items()):
         if count >= _ATTEMPTS and f not in acknowledged and f not in _MAY_ALWAYS_FAIL:
             yield f"none of {count} operations {f} was acknowledged"
+
+
+def _find_odd_refusals(evidence: Evidence, asked: pa.Table, answers: pa.Table) -> Iterator[str]:
+    """Yield the operations on data whose statement was refused although the same was accepted before and after.
+
+    Not judged: one within ten seconds of a fault, or of an operation on the ring, and one of a keyspace that changes all the while.
+    """
+    races = pc.is_in(asked["f"], value_set=pa.array(sorted(_MAY_ALWAYS_FAIL)))
+    wrong = pc.fill_null(pc.match_substring_regex(answers["error"], _REFUSED), fill_value=False)
+    refused = pc.and_(
+        pc.and_(wrong, pc.fill_null(pc.equal(answers["type"], "fail"), fill_value=False)), pc.invert(races)
+    )
+    if not pc.any(refused).as_py():
+        return
+    accepted = asked.filter(pc.fill_null(pc.equal(answers["type"], "ok"), fill_value=False))
+    for f in pc.unique(asked["f"].filter(refused)).to_pylist():
+        times = accepted["time"].filter(pc.equal(accepted["f"], f)).to_numpy()
+        odd = asked.filter(pc.and_(refused, pc.equal(asked["f"], f)))
+        found = [row for row in odd.select(["index", "time", "key"]).to_pylist() if _is_odd(evidence, row, times)]
+        if found:
+            yield f"{len(found)} operations {f} were refused as wrong, the first of them op {found[0]['index']}, and others like them were not"
+
+
+def _is_odd(evidence: Evidence, row: Mapping[str, Any], accepted: np.ndarray[tuple[int], np.dtype[np.int64]]) -> bool:
+    time = row["time"]
+    if not (np.any(accepted < time) and np.any(accepted > time)):
+        return False
+    if evidence.notes.active(time - _RECOVERY_NS, time) or evidence.notes.membership.operations:
+        return False
+    changes = [change for change in evidence.changes.possible if target(change).keyspace == keyspace_of(row["key"])]
+    return all(change.type == "ok" and (change.completed or 0) < time for change in changes)

@@ -51,7 +51,13 @@ class Bank:
         tally = Tally(self.name, keep=LIMITS.findings)
         judged = 0
         for key, calls in group_calls_by_key(records.history, ("transfer", "read"), defining=defining).items():
-            reads = [call for call in calls if call.f == "read" and call.type == "ok" and isinstance(call.value, dict)]
+            answered = [call for call in calls if call.f == "read" and call.type == "ok"]
+            reads = [call for call in answered if isinstance(call.value, dict)]
+            if len(reads) < len(answered):
+                text = f"{len(answered) - len(reads)} reads were answered without balances"
+                tally.doubt(Doubt("undecided", text, list_objects(key)))
+            if len({frozenset(read.value) for read in reads}) > 1:
+                tally.doubt(Doubt("undecided", "reads do not show the same accounts", list_objects(key)))
             judged += len(reads)
             for kind, report in self._findings(key, reads, operations):
                 tally.find(kind, report)

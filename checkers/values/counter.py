@@ -57,6 +57,10 @@ class Counter:
         tally = Tally(self.name, keep=LIMITS.findings)
         out_of_bounds = reads = additions = 0
         for key, calls in counters.items():
+            strange = [call for call in calls if call.f == "read" and call.type == "ok" and not _is_sum(call.value)]
+            if strange:
+                text = f"{len(strange)} reads were answered with no integer, the first of them op {strange[0].index}"
+                tally.doubt(Doubt("undecided", text, list_objects(key)))
             bounds = _Bounds(calls, self.start)
             wrong = np.flatnonzero((bounds.values < bounds.lowest) | (bounds.values > bounds.highest))
             for at in wrong:
@@ -70,18 +74,25 @@ class Counter:
 
 
 def _is_counter(calls: Sequence[PairedOperation]) -> bool:
-    """Check that the reads of this key are of integers: a set has `add` and `read`, too."""
+    """Check that most reads of this key are of integers: a set has `add` and `read`, too."""
+    if any(call.f in {"increment", "decrement"} for call in calls):
+        return True
     answers = [call.value for call in calls if call.f == "read" and call.type == "ok"]
-    if any(type(value) is not int for value in answers if value is not None):
-        return False
-    return bool(answers) or any(call.f in {"increment", "decrement"} for call in calls)
+    sums = sum(type(value) is int for value in answers)
+    others = sum(value is not None for value in answers) - sums
+    return sums > others or (bool(answers) and not others)
+
+
+def _is_sum(value: Any) -> bool:
+    """Tell if a read shows a sum; a counter that has no row yet has none."""
+    return value is None or type(value) is int
 
 
 class _Bounds:
     """The reads of one counter, and the lowest and highest value that each may have."""
 
     def __init__(self, calls: Sequence[PairedOperation], start: int) -> None:
-        self.reads = [call for call in calls if call.f == "read" and call.type == "ok" and call.value is not None]
+        self.reads = [call for call in calls if call.f == "read" and call.type == "ok" and type(call.value) is int]
         self.values = _exact_array([read.value for read in self.reads])
         possible = [call for call in calls if call.f in _ADDING and call.possible]
         amounts = _exact_array([start, *(_amount(call) for call in possible)])[1:]

@@ -43,8 +43,12 @@ class UniqueIds:
         given = duplicated = 0
         for key, calls in groups.items():
             owners: dict[bytes, list[PairedOperation]] = defaultdict(list)
+            missing = [call for call in calls if call.type == "ok" and call.value is None]
+            if missing:
+                text = f"{len(missing)} operations were answered without an id, the first of them op {missing[0].index}"
+                tally.doubt(Doubt("undecided", text, list_objects(key)))
             for call in calls:
-                if call.type == "ok":
+                if call.type == "ok" and call.value is not None:
                     owners[orjson.dumps(call.value, option=orjson.OPT_SORT_KEYS)].append(call)
                     given += 1
             for identity, owner_calls in owners.items():

@@ -578,3 +578,14 @@ def test_quorums_of_two_replication_factors_meet_if_they_differ_by_one(factor: i
 def test_after_two_changes_of_the_replication_factor_nothing_is_owed() -> None:
     changes = [*alter(2), *alter(3, at=250, process=97)]
     assert judge(*put(1, "n1", 10, 20, 7), *changes, *get(2, "n2", 300, 310, None, None)).valid == "unknown"
+
+
+def test_a_value_that_was_read_with_two_writetimes_or_with_none_is_undecided() -> None:
+    lines = [*put(0, "n1", 10, 20, 7), *get(1, "n1", 30, 31, 7, 15_000), *get(2, "n2", 40, 41, 7, 15_000)]
+    assert judge(*lines).valid is True
+    for writetime in (15_001, None):
+        other = [*lines[:-2], *get(2, "n2", 40, 41, 7, writetime)]
+        verdict = judge(*other)
+        assert (verdict.valid, [doubt.kind for doubt in verdict.doubts]) == ("unknown", ["undecided"])
+    unknown = [*lines[:2], *get(1, "n1", 30, 31, 7, None), *get(2, "n2", 40, 41, 7, None)]
+    assert judge(*unknown).valid is True

@@ -100,3 +100,39 @@ def test_operations_of_which_none_was_ever_acknowledged_are_strange() -> None:
     tried = [line for at in range(30, 40, 2) for line in asked(at, "batch", "fail InvalidRequest: no")]
     assert strange([*WHOLE, *tried]) == ["none of 5 operations batch was acknowledged"]
     assert strange([*WHOLE, *tried, *asked(50, "batch")]) == []
+
+
+REFUSED = "fail InvalidRequest: it cannot be done"
+
+
+def test_an_operation_that_was_refused_as_wrong_between_others_that_were_not_is_strange() -> None:
+    assert len(strange([*WHOLE, *asked(50, answer=REFUSED)])) == 1
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param([*WHOLE, *asked(50, answer="fail Unavailable: 1 of 2")], id="nodes are missing"),
+        pytest.param([*WHOLE, *asked(50, answer="fail not applied")], id="its condition did not hold"),
+        pytest.param([*WHOLE, *asked(230, answer=REFUSED)], id="none was accepted after it"),
+        pytest.param([*WHOLE, *asked(50, f="put", answer=REFUSED)], id="none of its kind was accepted"),
+        pytest.param(
+            [*WHOLE, *asked(50, f="insert", answer=REFUSED), *asked(40, f="insert"), *asked(60, f="insert")],
+            id="a race",
+        ),
+        pytest.param(
+            [*WHOLE, *asked(50, answer=REFUSED), '@40 -- info fault-begins {"id": 1, "nemesis": "x", "nodes": ["n1"]}'],
+            id="beside a fault",
+        ),
+        pytest.param(
+            [*WHOLE, *asked(50, answer=REFUSED), "@45 p9 n1 invoke alter-options k.t comment=x", "@55 p9 n1 ok"],
+            id="while its table changes",
+        ),
+        pytest.param(
+            [*WHOLE, *asked(50, answer=REFUSED), "@15 p9 n1 invoke drop-table k.t", "@16 p9 n1 info"],
+            id="perhaps dropped",
+        ),
+    ],
+)
+def test_its_twins_are_not_strange(lines: list[str]) -> None:
+    assert strange(lines) == []

@@ -313,3 +313,43 @@ def test_a_set_of_many_elements_takes_no_reads_times_elements():
     began = time.monotonic()
     assert judge(SetFull(), *lines).figures["stable"] == count
     assert time.monotonic() - began < 10
+
+
+# ── answers of another type ──────────────────────────────────────────────────────────────────────────────────────────
+
+SUMS = ("p0 invoke add 2", "p0 ok", *read("2", "2"))
+TRANSFERS = ('p0 invoke transfer {"from": "a", "to": "b", "amount": 1}', "p0 ok")
+
+
+@pytest.mark.parametrize(
+    ("checker", "lines"),
+    [
+        (Counter(), (*SUMS, *read('"2"'))),
+        (Counter(), (*SUMS, *read("2.0"))),
+        (Counter(), (*SUMS, *read("[2]"))),
+        (Counter(), (*SUMS, *read("true"))),
+        (SetFull(), (*ADDED, *read("[1]", "[1]", "1"))),
+        (SetFull(), (*ADDED, *read("[1]", '"1"'))),
+        (SetFull(), (*ADDED, *read('{"1": 1}'))),
+        (Bank(), (*TRANSFERS, *read('{"a": 1, "b": 1}', "[1, 1]"))),
+        (Bank(), (*TRANSFERS, *read('{"a": 1, "b": 1, "c": 0}', '{"a": 1, "b": 1}'))),
+        (Bank(), (*TRANSFERS, *read('{"a": 1, "b": 1}', '{"a": 1, "b": 1, "ghost": 0}'))),
+        (UniqueIds(), ("p0 invoke generate", "p0 ok 1", "p0 invoke generate", "p0 ok null")),
+    ],
+)
+def test_an_answer_that_is_not_of_its_kind_leaves_the_run_undecided(checker: object, lines: tuple[str, ...]) -> None:
+    verdict = judge(checker, *lines)
+    assert (verdict.valid, {doubt.kind for doubt in verdict.doubts}) == ("unknown", {"undecided"})
+
+
+@pytest.mark.parametrize(
+    ("checker", "lines"),
+    [
+        (Counter(), (*read("null"), *SUMS)),
+        (SetFull(), (*read("null"), *ADDED, *read("[1]"))),
+        (Bank(), (*TRANSFERS, *read('{"a": 1, "b": 1}', '{"b": 2, "a": 0}'))),
+        (UniqueIds(), ("p0 invoke generate", "p0 ok 1", "p0 invoke generate", "p0 info")),
+    ],
+)
+def test_what_such_objects_may_answer_is_decided(checker: object, lines: tuple[str, ...]) -> None:
+    assert judge(checker, *lines).valid is True
