@@ -61,6 +61,10 @@ class Counter:
             if strange:
                 text = f"{len(strange)} reads were answered with no integer, the first of them op {strange[0].index}"
                 tally.doubt(Doubt("undecided", text, list_objects(key)))
+            lacking = _list_lacking(calls)
+            if lacking:
+                text = f"{len(lacking)} reads found no counter that had been added to before, the first of them op {lacking[0].index}"
+                tally.doubt(Doubt("undecided", text, list_objects(key)))
             bounds = _Bounds(calls, self.start)
             wrong = np.flatnonzero((bounds.values < bounds.lowest) | (bounds.values > bounds.highest))
             for at in wrong:
@@ -81,6 +85,15 @@ def _is_counter(calls: Sequence[PairedOperation]) -> bool:
     sums = sum(type(value) is int for value in answers)
     others = sum(value is not None for value in answers) - sums
     return sums > others or (bool(answers) and not others)
+
+
+def _list_lacking(calls: Sequence[PairedOperation]) -> Sequence[PairedOperation]:
+    """List the reads that found nothing although an addition had been acknowledged before they began, and another read found a sum."""
+    reads = [call for call in calls if call.f == "read" and call.type == "ok"]
+    added = min((call.completed or 0 for call in calls if call.f in _ADDING and call.type == "ok"), default=None)
+    if added is None or all(read.value is None for read in reads):
+        return ()
+    return [read for read in reads if read.value is None and read.invoked > added]
 
 
 def _is_sum(value: Any) -> bool:

@@ -346,10 +346,12 @@ class CleanRun:
                 continue
             text = f"op {event['index']} {event['f']} {event['key']}"
             if value != self._values[invoked]:
-                for change in _changes(value, {}, event["f"]):
-                    other = orjson.loads(orjson.dumps(value))
+                whole = isinstance(value, dict | list)
+                for change in _changes(value if whole else {"value": value}, {}, event["f"]):
+                    other = orjson.loads(orjson.dumps(value if whole else {"value": value}))
                     change.apply(other)
-                    edit = _Edit({answered: {"value": orjson.dumps(other).decode()}})
+                    told = other if whole else other.get("value")
+                    edit = _Edit({answered: {"value": None if told is None else orjson.dumps(told).decode()}})
                     yield self._recorded(f"answer {event['f']}: {change.what}", f"{text} {change.path}", edit)
             for what, number, mops in _other_mops(event["mops"] or ()):
                 edit = _Edit({answered: {"mops": mops}})

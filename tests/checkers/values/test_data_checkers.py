@@ -328,6 +328,7 @@ TRANSFERS = ('p0 invoke transfer {"from": "a", "to": "b", "amount": 1}', "p0 ok"
         (Counter(), (*SUMS, *read("2.0"))),
         (Counter(), (*SUMS, *read("[2]"))),
         (Counter(), (*SUMS, *read("true"))),
+        (Counter(), (*SUMS, *read("null"))),
         (SetFull(), (*ADDED, *read("[1]", "[1]", "1"))),
         (SetFull(), (*ADDED, *read("[1]", '"1"'))),
         (SetFull(), (*ADDED, *read('{"1": 1}'))),

@@ -1,0 +1,74 @@
+"""Data workloads: no falsified fact of a clean run passes as valid, but for classes that may, each with its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from functools import cache
+from random import Random
+
+import pytest
+from clean_data import DATA_RUNS, data_run
+from lies import CleanRun, Lie
+from soundness import Judge
+
+from schemaquake.results.judging.judge import judge
+
+MAY_STAY_VALID: Mapping[str, Sequence[str]] = {
+    "a question that was not answered, or not asked, says nothing": (
+        *("operation gone: get *", "operation gone: probe *", "operation gone: read *", "operation gone: txn *"),
+        *("operation gone: generate *", "operation gone: cas *", "operation gone: write *", "operation gone: add *"),
+        *("operation gone: transfer *", "operation gone: put *"),
+    ),
+    "a probe asks a single replica, which need not have the value": ("answer probe: value gone",),
+    "the reader itself writes this key, with null where nothing is read": (
+        *("answer *: writetime gone", "answer get: value gone"),
+    ),
+    "levels are not in these histories, and a read that is followed by others may be behind": ("answer read: … gone",),
+    "a set has no order": ("answer read: … out of order",),
+    "money that was moved otherwise than was asked leaves the total as it is": ("answer transfer: *",),
+    "no other id is like it": ("answer generate: * changed", "answer generate:  changed"),
+}
+"""Reason → classes."""
+PER_RUN = 3
+OF_THE_SCHEMA = ("disk", "memory", "running", "note", "reading", "log", "run cut")
+"""Beginnings of the classes that runs of races are full of."""
+
+
+@cache
+def lies(name: str) -> Sequence[Lie]:
+    """One lie of each class that is about clients, in a place drawn by a fixed seed."""
+    found: dict[str, list[Lie]] = {}
+    for lie in CleanRun(data_run(name)).lies():
+        if not lie.kind.startswith(OF_THE_SCHEMA):
+            found.setdefault(lie.kind, []).append(lie)
+    return [Random(f"{name} {kind}").choice(some) for kind, some in found.items()]
+
+
+def is_listed(lie: Lie) -> bool:
+    return any(fnmatchcase(lie.kind, pattern) for patterns in MAY_STAY_VALID.values() for pattern in patterns)
+
+
+def slipped(some: Sequence[Lie]) -> list[str]:
+    decide = Judge()
+    return [f"{lie.kind}: {lie.text}" for lie in some if not is_listed(lie) and decide.valid(lie) is True]
+
+
+@pytest.mark.parametrize("name", ["set", "quorum"])
+def test_a_sample_of_lies_about_data_does_not_pass(name: str) -> None:
+    told = [lie for lie in lies(name) if not is_listed(lie)]
+    assert len(told) > 2 * PER_RUN
+    assert slipped(Random(name).sample(told, PER_RUN)) == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", DATA_RUNS)
+def test_a_run_of_data_without_a_lie_is_valid(name: str) -> None:
+    verdict = judge(data_run(name), engine="local")
+    assert (verdict.valid, verdict.anomalies) == (True, ())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", DATA_RUNS)
+def test_no_class_of_lies_about_data_passes(name: str) -> None:
+    assert slipped(lies(name)) == []

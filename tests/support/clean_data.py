@@ -1,0 +1,167 @@
+"""Clean runs of data workloads: simulated ones, and ones whose clients' operations a serial store answered.
+
+The simulated cluster knows neither collections, counters nor transactions. So the notes, observations and logs of a simulated run are
+kept, and its operations on data replaced by others, one after another, in the phases in which clients ask.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import orjson
+import pyarrow as pa
+from simulated_runs import SIX, carry_out, plan_of
+
+from schemaquake.harness.model.operation import NEMESIS
+from schemaquake.harness.model.records import HISTORY, Records
+from schemaquake.harness.model.traits import checker_traits
+from schemaquake.harness.registry import load_all
+from schemaquake.results.store.store import Store
+
+__all__ = ["DATA_RUNS", "data_run"]
+
+_PHASES = ("main", "final-settled", "final-restarted")
+
+
+@dataclass(frozen=True)
+class _Call:
+    """One operation: what is asked, and the answer; `seen` are the micro-operations of a transaction with what they saw."""
+
+    f: str
+    asked: Any = None
+    answer: Any = None
+    mops: Sequence[Mapping[str, Any]] | None = None
+    seen: Sequence[Mapping[str, Any]] | None = None
+    type: str = "ok"
+
+
+def _set(phase: str, state: dict[str, Any], random: Random) -> Iterator[_Call]:
+    elements = state.setdefault("elements", [])
+    for number in range(8 if phase == "main" else 0):
+        elements.append(len(elements) + 1)
+        yield _Call("add", elements[-1], elements[-1])
+        if number % 3 == 2:
+            yield _Call("read", None, list(elements))
+    yield _Call("read", None, random.sample(elements, len(elements)))
+
+
+def _counter(phase: str, state: dict[str, Any], random: Random) -> Iterator[_Call]:
+    for _ in range(8 if phase == "main" else 0):
+        amount = random.choice([1, 2, 5, -1])
+        state["sum"] = state.get("sum", 0) + amount
+        yield _Call("add", amount, amount)
+        yield _Call("read", None, state["sum"])
+    yield _Call("read", None, state["sum"])
+
+
+def _bank(phase: str, state: dict[str, Any], random: Random) -> Iterator[_Call]:
+    balances = state.setdefault("balances", {"a": 10, "b": 10, "c": 0})
+    for _ in range(6 if phase == "main" else 0):
+        giver, taker = random.sample(sorted(balances), 2)
+        amount = min(balances[giver], random.randint(1, 3))
+        balances[giver], balances[taker] = balances[giver] - amount, balances[taker] + amount
+        asked = {"from": giver, "to": taker, "amount": amount}
+        yield _Call("transfer", asked, asked)
+        yield _Call("read", None, dict(balances))
+    yield _Call("read", None, dict(balances))
+
+
+def _ids(phase: str, state: dict[str, Any], _random: Random) -> Iterator[_Call]:
+    for _ in range(6 if phase == "main" else 1):
+        state["id"] = state.get("id", 0) + 1
+        yield _Call("generate", None, state["id"])
+
+
+def _register(phase: str, state: dict[str, Any], random: Random) -> Iterator[_Call]:
+    for number in range(10 if phase == "main" else 0):
+        if number % 3 == 2:
+            old, state["value"] = state.get("value"), number
+            yield _Call("cas", [old, number], [old, number])
+        else:
+            state["value"] = 100 + number
+            yield _Call("write", state["value"], state["value"])
+        yield _Call("cas", [-1, 5], None, type="fail") if random.random() < 0.2 else _Call("read", None, state["value"])
+    yield _Call("read", None, state["value"])
+
+
+def _append(phase: str, state: dict[str, Any], random: Random) -> Iterator[_Call]:
+    for number in range(10 if phase == "main" else 2):
+        mops, seen = [], []
+        for key in random.sample(range(3), 2):
+            held = state.setdefault(str(key), [])
+            if phase == "main" and random.random() < 0.5:
+                held.append(number + 100 * key + 1)
+                mops.append({"f": "append", "k": key, "v": held[-1], "vs": None})
+                seen.append(mops[-1])
+            else:
+                mops.append({"f": "r", "k": key, "v": None, "vs": None})
+                seen.append({"f": "r", "k": key, "v": None, "vs": list(held)})
+        yield _Call("txn", mops=mops, seen=seen)
+
+
+_GRAFTED: Mapping[str, Callable[[str, dict[str, Any], Random], Iterator[_Call]]] = {
+    "set": _set,
+    "counter": _counter,
+    "bank": _bank,
+    "unique-ids": _ids,
+    "cas-register": _register,
+    "append": _append,
+}
+DATA_RUNS: Sequence[str] = ("quorum", "rw-register", *_GRAFTED)
+
+
+@cache
+def data_run(name: str) -> Records:
+    """The records of the clean run of a data workload."""
+    records = _simulated("rw-register" if name in _GRAFTED else name)
+    return records if name not in _GRAFTED else _graft(records, name)
+
+
+@cache
+def _simulated(workload: str) -> Records:
+    plan = plan_of(workload, system=SIX, seed=3, time_limit_s=1.0, rate=20.0)
+    noted = [pattern for checker in load_all("checkers").values() for pattern in checker_traits(checker).noted]
+    with tempfile.TemporaryDirectory(prefix="clean-data-") as folder:
+        store = Store(carry_out(plan, Path(folder) / "run"))
+        return store.merge(noted=noted)
+
+
+def _graft(records: Records, name: str) -> Records:
+    """The same run, with other operations on data."""
+    rows = [row for row in records.history.to_pylist() if row["f"] != "txn"]
+    table = next(row["key"] for row in rows if row["f"] == "create-table")
+    state: dict[str, Any] = {}
+    random = Random(name)
+    for phase in _PHASES:
+        begins, ends = _span(rows, phase)
+        calls = list(_GRAFTED[name](phase, state, random))
+        step = (ends - begins) // (len(calls) + 1)
+        for number, call in enumerate(calls):
+            rows += _events(call, begins + step * number + 1, step // 2, number % 3, table)
+    rows.sort(key=lambda row: row["time"])
+    history = pa.Table.from_pylist([{**row, "index": index} for index, row in enumerate(rows)], schema=HISTORY)
+    return Records.of(history, records.observations, records.logs)
+
+
+def _span(rows: Sequence[Mapping[str, Any]], phase: str) -> tuple[int, int]:
+    times = [
+        row["time"]
+        for row in rows
+        if row["process"] == NEMESIS and row["f"] == "phase" and orjson.loads(row["value"])["phase"] == phase
+    ]
+    return times[0], times[-1]
+
+
+def _events(call: _Call, begins: int, lasts: int, worker: int, key: str) -> Iterator[Mapping[str, Any]]:
+    event = {"index": 0, "process": 500 + worker, "f": call.f, "node": f"n{worker + 1}", "key": key, "error": None}
+    asked = None if call.asked is None else orjson.dumps(call.asked).decode()
+    yield {**event, "time": begins, "type": "invoke", "value": asked, "mops": call.mops}
+    answer = None if call.answer is None else orjson.dumps(call.answer).decode()
+    error = "not applied" if call.type == "fail" else None
+    yield {**event, "time": begins + lasts, "type": call.type, "value": answer, "mops": call.seen, "error": error}
