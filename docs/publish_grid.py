@@ -7,6 +7,7 @@ another grid can go on (`--known`), lie in grids/, with what grids and churn fou
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -25,7 +26,7 @@ from schemaquake.results.wording import shortened
 from schemaquake.workloads.statements.meetings import Meeting, meetings
 
 _DOCS = Path(__file__).parent
-_COMMAND_MOST = 300
+_WORD_MOST = 150
 _MARK = "<!-- From here on written by docs/publish_grid.py. -->\n\n"
 
 
@@ -99,12 +100,12 @@ def _each(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _anywhere(plan: GridPlan) -> str:
-    """Return the command without the folder in which the runs were kept."""
-    words = plan.command.split()
+    """Return the command without the folder in which the runs were kept, its long words (names of cells) shortened."""
+    words = shlex.split(plan.command)
     if "--runs" in words:
         place = words.index("--runs")
         words = words[:place] + words[place + 2 :]
-    return shortened(" ".join(words), _COMMAND_MOST)
+    return " ".join(shortened(word, _WORD_MOST) for word in words)
 
 
 if __name__ == "__main__":
