@@ -69,6 +69,8 @@ _UNITS: Final = pa.schema(
 )
 _LONG: Final = 1 << 16
 """Bytes of a history file for which compiled loops are loaded while it is read; a shorter one needs none."""
+_EXPANSION: Final = 20
+"""Bytes of a history in memory for each byte of its file, rather too many."""
 _OF_PIECES: Final = 1 << 20
 """The unit number of checks whose pieces the engine carries; no other unit has it."""
 _PARTS: Final = pa.schema([("checker", pa.int32()), ("keyspace", pa.string()), ("verdict", pa.string())])
@@ -143,10 +145,11 @@ def _is_read_at_once(subject: object, checkers: Sequence[Checker], engine: str, 
     if not isinstance(subject, HistoryFile) or engine == "spark" or (engine == "auto" and _is_shareable(checkers)):
         return False
     try:
-        long = subject.path.stat().st_size >= _LONG
-        return long and (memory_bytes is None or pieces(history_bytes(subject.path, parquet=True), memory_bytes) == 1)
-    except (OSError, HistoryError):  # its reader says so
+        size = subject.path.stat().st_size
+    except OSError:  # its reader says so
         return False
+    # Not by its footer, which nobody has examined yet.
+    return size >= _LONG and (memory_bytes is None or pieces(_EXPANSION * size, memory_bytes) == 1)
 
 
 def _smaller_groups(

@@ -13,6 +13,7 @@ import pytest
 from schemaquake.harness.errors import HistoryError
 from schemaquake.harness.model.records import HISTORY
 from schemaquake.results.formats.reading import read_history
+from schemaquake.results.judging import judge as judge_module
 from schemaquake.results.judging.judge import judge
 from schemaquake.results.judging.sources import HistoryFile
 from schemaquake.results.store import examination
@@ -120,3 +121,10 @@ def test_a_file_that_ends_a_process_is_refused_when_it_is_handed_over(killer, mo
     with pytest.raises(HistoryError, match="ends a process"):
         examine(killer, hand_over=True)
     assert take_examined(killer) is None
+
+
+def test_nothing_of_a_long_file_is_read_before_it_is_examined(killer, monkeypatch):
+    monkeypatch.setattr(judge_module, "_LONG", 1)
+    monkeypatch.setattr("schemaquake.results.store.parquet_footer.pq.read_metadata", lambda *_: pytest.fail("read"))
+    with pytest.raises(HistoryError, match="ends a process"):
+        judge(HistoryFile(killer), engine="local", memory_bytes=1 << 32)
