@@ -54,7 +54,7 @@ DIGESTS = {
     "racing-ddl": "bbaddd30874154e4",
     "register": "1d09e82775f0ef14",
     "rw-register": "42762c78e5bdfe7f",
-    "schema-churn": "4a0354e49d0d806e",
+    "schema-churn": "55168e1184935512",
     "set": "33b3fecff844138f",
 }
 
