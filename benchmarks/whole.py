@@ -1,7 +1,7 @@
 """Whole commands, beside peers on the same files: `python -m benchmarks.whole [--transactions N] [--spark] [--peer NAME=COMMAND]...`.
 
 A strictly serializable history of list-append is written as EDN, compressed EDN, JSON and Parquet; then each command runs from its
-start to its end in a process of its own, of which wall, processor time and the most memory are measured (not less than this process' own 0.15 GB). COMMAND is the launcher of a
+start to its end in a process of its own, of which wall, processor time and the most memory are measured. COMMAND is the launcher of a
 peer, with `{edn}`, `{json}` or `{parquet}` for the file that it reads: `--peer 'elle=elle-cli --model list-append {edn}'`. Figures of
 one call belong together: machine and files are the same, and what counts is their ratio.
 """
@@ -9,12 +9,10 @@ one call belong together: machine and files are the same, and what counts is the
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,20 +38,28 @@ class Cost:
     memory_gb: float
 
 
+_MEASURED = """
+import json, os, subprocess, sys, time
+began = time.perf_counter()
+child = subprocess.Popen(sys.argv[2:], stdin=subprocess.DEVNULL)
+_, status, usage = os.wait4(child.pid, 0)
+wall_s = time.perf_counter() - began
+with open(sys.argv[1], "w") as file:
+    json.dump([wall_s, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 2**20, os.waitstatus_to_exitcode(status)], file)
+"""
+"""A small process that starts the command: the kernel counts the memory of who starts it as its own."""
+
+
 def cost_of(argv: Sequence[str]) -> Cost:
     """Run a command to its end. Raises RuntimeError if it crashes; a verdict, whichever it is, is none."""
-    with tempfile.TemporaryFile() as said:
-        began = time.perf_counter()
-        child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT)
-        _, status, usage = os.wait4(child.pid, 0)
-        wall_s = time.perf_counter() - began
-        child.returncode = os.waitstatus_to_exitcode(status)
-        if not 0 <= child.returncode < 100:
+    with tempfile.TemporaryFile() as said, tempfile.NamedTemporaryFile() as measured:
+        starter = [sys.executable, "-IS", "-c", _MEASURED, measured.name, *argv]
+        subprocess.run(starter, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT, check=True)
+        wall_s, cpu_s, memory_gb, exit_code = orjson.loads(Path(measured.name).read_bytes())
+        if not 0 <= exit_code < 100:
             said.seek(0)
-            raise RuntimeError(
-                f"{shlex.join(argv)}: exit code {child.returncode}: {said.read(2000).decode(errors='replace')}"
-            )
-    return Cost(wall_s, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 2**20)
+            raise RuntimeError(f"{shlex.join(argv)}: exit code {exit_code}: {said.read(2000).decode(errors='replace')}")
+    return Cost(wall_s, cpu_s, memory_gb)
 
 
 def write_files(folder: Path, transactions: int) -> Mapping[str, Path]:
