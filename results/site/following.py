@@ -46,6 +46,8 @@ class RunFollower:
         self._faults: dict[str, str] = {}
         self._races = 0
         self._signs: deque[str] = deque(maxlen=_SHOWN)
+        self._first: int | None = None
+        """The time of the run's first event: the clock of a machine began before it."""
         self._latest = 0
 
     def poll(self) -> dict[str, Any]:
@@ -62,7 +64,7 @@ class RunFollower:
         return {
             "run": self._folder.name,
             "running": is_running,
-            "seconds": round(self._latest / 1e9, 1),
+            "seconds": round((self._latest - (self._first or 0)) / 1e9, 1),
             "phases": [{"name": name, "state": state} for name, state in self._phases.items()],
             "faults": list(self._faults.values()),
             "races": self._races,
@@ -99,6 +101,7 @@ class RunFollower:
             process, kind, time = event["process"], str(event["type"]), int(event["time"])
         except (ValueError, KeyError, TypeError):
             return
+        self._first = time if self._first is None else min(self._first, time)
         self._latest = max(self._latest, time)
         if process == NEMESIS:
             self._note(str(event.get("f")), _value(event.get("value")), str(event.get("node", "")))

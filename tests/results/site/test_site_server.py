@@ -164,8 +164,19 @@ def test_a_folder_without_runs_shows_that_there_are_none(tmp_path):
 # ── runs in progress ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+SINCE_BOOT_NS = 68_000_000_000_000
+"""The time of a machine's clock when a run begins."""
+
+
 def event(time: int, process: int, kind: str, f: str, value: object = None, **more: object) -> bytes:
-    document = {"time": time, "process": process, "type": kind, "f": f, "value": orjson.dumps(value).decode(), **more}
+    document = {
+        "time": SINCE_BOOT_NS + time,
+        "process": process,
+        "type": kind,
+        "f": f,
+        "value": orjson.dumps(value).decode(),
+        **more,
+    }
     return orjson.dumps(document) + b"\n"
 
 
