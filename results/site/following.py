@@ -17,7 +17,7 @@ from typing import Any, Final
 import orjson
 
 from schemaquake.harness.errors import HistoryError, PlanError
-from schemaquake.harness.history.journal import EVENT_JOURNALS
+from schemaquake.harness.history.journal import EVENT_JOURNALS, read_clock
 from schemaquake.harness.model.operation import NEMESIS
 from schemaquake.harness.run_process import still_running
 from schemaquake.results.findings.description import describe_rate, title_of
@@ -46,8 +46,8 @@ class RunFollower:
         self._faults: dict[str, str] = {}
         self._races = 0
         self._signs: deque[str] = deque(maxlen=_SHOWN)
-        self._first: int | None = None
-        """The time of the run's first event: the clock of a machine began before it."""
+        self._began: int | None = None
+        """When the run began, by the clock of its journals; the time of its first event, if that is not noted."""
         self._latest = 0
 
     def poll(self) -> dict[str, Any]:
@@ -64,7 +64,7 @@ class RunFollower:
         return {
             "run": self._folder.name,
             "running": is_running,
-            "seconds": round((self._latest - (self._first or 0)) / 1e9, 1),
+            "seconds": round((self._latest - (self._began or 0)) / 1e9, 1),
             "phases": [{"name": name, "state": state} for name, state in self._phases.items()],
             "faults": list(self._faults.values()),
             "races": self._races,
@@ -101,7 +101,8 @@ class RunFollower:
             process, kind, time = event["process"], str(event["type"]), int(event["time"])
         except (ValueError, KeyError, TypeError):
             return
-        self._first = time if self._first is None else min(self._first, time)
+        if self._began is None:
+            self._began = self._start_of_run(time)
         self._latest = max(self._latest, time)
         if process == NEMESIS:
             self._note(str(event.get("f")), _value(event.get("value")), str(event.get("node", "")))
@@ -109,6 +110,12 @@ class RunFollower:
         self._operations[kind] += 1
         if kind != "invoke":
             self._recent.append(time)
+
+    def _start_of_run(self, time: int) -> int:
+        try:
+            return read_clock(self._folder / "journals")
+        except (HistoryError, OSError):
+            return time
 
     def _note(self, f: str, value: Mapping[str, Any], node: str) -> None:
         if f == "phase":
