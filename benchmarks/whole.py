@@ -31,7 +31,7 @@ _SMALL = 100  # transactions of a small history
 
 @dataclass(frozen=True)
 class Cost:
-    """What one command took: seconds of the wall and of processors, with its children's, and GB of its largest process."""
+    """The cost of one command: seconds of the wall and of processors, with its children's, and GB of its largest process."""
 
     wall_s: float
     cpu_s: float

@@ -50,14 +50,7 @@ class References:
     )
     vouches: bool = True
     judges_early: bool = True
-    conflicts: tuple[str, ...] = (
-        "dangling-type",
-        "dangling-function",
-        "orphan-view",
-        "dangling-index-target",
-        "headless-table",
-        "bad-primary-key",
-    )
+    conflicts: tuple[str, ...] = finds
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:
         """Judge every definition of every node. Unknown without final readings."""

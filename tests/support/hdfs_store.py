@@ -42,8 +42,9 @@ class HdfsStore:
 
     def shell(self, *arguments: str) -> str:
         """Carry out a command of `hadoop fs`, and return its output."""
-        command = [_java(), "-Xmx256m", "-cp", self.class_path, "org.apache.hadoop.fs.FsShell", *arguments]
-        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=COMMAND_LIMIT_S).stdout
+        done = self._run(*arguments)
+        done.check_returncode()
+        return done.stdout
 
     def names(self, path: str) -> list[str]:
         """List the plain files below a path, without that path; none if it is not there."""
@@ -52,8 +53,11 @@ class HdfsStore:
         return [line.partition(f"{path}/")[2] for line in listed.splitlines()]
 
     def _has(self, path: str) -> bool:
-        command = [_java(), "-cp", self.class_path, "org.apache.hadoop.fs.FsShell", "-test", "-e", path]
-        return subprocess.run(command, check=False, capture_output=True, timeout=COMMAND_LIMIT_S).returncode == 0
+        return self._run("-test", "-e", path).returncode == 0
+
+    def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [_java(), "-Xmx256m", "-cp", self.class_path, "org.apache.hadoop.fs.FsShell", *arguments]
+        return subprocess.run(command, check=False, capture_output=True, text=True, timeout=COMMAND_LIMIT_S)
 
 
 @contextmanager
