@@ -38,7 +38,7 @@ test-long: test-setup .venv/further ## further cases of what `make test` shows, 
 	$(PYTEST) $(SHARED) -m "hypothesis and not long and not $(subst |, and not ,$(ALONE))" --hypothesis-profile=searching $(PYTEST_FLAGS)
 
 test-setup:  # what tests need of the system is installed beside the virtual environment
-	@$(MAKE) --no-print-directory --jobs=4 .venv/system .venv/fetched .venv/compiled .venv/tests .venv/translated
+	@$(MAKE) --no-print-directory --jobs=4 .venv/system .venv/fetched .venv/compiled .venv/tests .venv/translated .venv/debian-base
 
 fuzz: test-setup ## hostile files for every reader, 20 s each; what crashes one is kept in tests/fuzz/corpus
 	$(BIN)/python tests/fuzz/fuzz.py $(FUZZ_FLAGS)
@@ -120,6 +120,10 @@ audit: .venv/installed ## the locked packages beside the advisories of pip-audit
 	@# Every process that runs tests would rewrite all of them otherwise; what cannot be collected is told by the tests themselves.
 	@scripts/timed 'bytecode of tests' bash -c '$(PYTEST) --collect-only --quiet >/dev/null' || true
 	@touch $@
+
+.venv/debian-base: clusters/docker/debian_base.py scripts/debian_base.py | .venv/installed .venv/tests
+	@# The tests make it themselves where this could not.
+	@if scripts/timed 'Debian base of images' $(BIN)/python scripts/debian_base.py $@.tar; then touch $@; fi
 
 .venv/fetched: clusters/systems/extra_jars.toml | .venv/installed .venv/system
 	@scripts/timed 'Cassandra' $(BIN)/schemaquake fetch $(SYSTEMS)

@@ -30,7 +30,7 @@ from schemaquake.results.store.store import write_table
 class Shape:
     """The shape of a history. `unique`: no value is written twice; `planted`: near the end a read returns a value that was never written.
 
-    `beyond`: it may be more than a search can decide; it then ends in `unknown`, and is measured up to there.
+    `beyond`: it was more than the search of 0.1 could decide, and gets less memory; one that is not decided is measured up to there.
     """
 
     what: str
@@ -56,7 +56,9 @@ SHAPES: Mapping[str, Shape] = {
     "one-crowd": Shape("100 k calls on one key, unique values, 200 processes", 100_000, 1, 200, True, 0, ""),
     "refuted-20": Shape("20 k calls on one key, five values, refuted", 20_000, 1, 10, False, 0.3, "", planted=True),
     "crowd-5": Shape("10 k calls on one key, five values, 5 processes", 10_000, 1, 5, False, 0.3, "", planted=True),
-    "crowd-20": Shape("10 k calls on one key, five values, 20 processes", 10_000, 1, 20, False, 0.3, "", planted=True),
+    "crowd-20": Shape(
+        "10 k calls on one key, five values, 20 processes", 10_000, 1, 20, False, 0.3, "≤ 1", planted=True
+    ),
     "crowd-40": Shape(
         "10 k calls on one key, five values, 40 processes", 10_000, 1, 40, False, 0.3, "", planted=True, beyond=True
     ),
@@ -66,6 +68,17 @@ SHAPES: Mapping[str, Shape] = {
     ),
     "crashes-30": Shape(
         "200 calls, five values, 30 % of unknown outcome", 200, 1, 5, False, 0.3, "", 0.3, planted=True, beyond=True
+    ),
+    "crowd-20-unknown": Shape(
+        "10 k calls on one key, five values, 20 processes, 150 of unknown outcome",
+        10_000,
+        1,
+        20,
+        False,
+        0.3,
+        "",
+        0.025,
+        beyond=True,
     ),
     "unknown": Shape(
         "100 k calls on one key, unique values, 10 % of unknown outcome", 100_000, 1, 10, True, 0.3, "", 0.1

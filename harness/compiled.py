@@ -7,11 +7,15 @@ long loop are phases: functions of their own to read, and compiled into the loop
 The compiler takes longer to import, and what it kept to load, than a small history takes to judge. So each loop is its
 own twin: it runs as the Python that it is while its arrays are small and few such calls were made, and compiled from
 then on in the whole process. A loop whose work does not follow from the size of its arrays asks `is_plain` for its share first.
+
+On a machine that has not compiled a loop before, its first call waits seconds for the compiler. So what has a time limit looks at
+`working_time`, a clock that stands still meanwhile.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache, update_wrapper
@@ -19,7 +23,7 @@ from typing import Any, Final, Generic, ParamSpec, TypeVar, cast
 
 import numpy as np
 
-__all__ = ["always_compiled", "always_plain", "compiled", "is_plain", "phase"]
+__all__ = ["always_compiled", "always_plain", "compiled", "is_plain", "loops", "phase", "working_time"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -44,8 +48,33 @@ class _Inside(threading.local):
     plain = False
 
 
+class _Compiling:
+    """The time that the compiler has taken in this process; it is told of every compilation, and those may be nested."""
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._since: tuple[float, float | None] = 0.0, None
+        """Seconds until now, and when (time.monotonic) a compilation began that is under way. One value, for other threads read it."""
+
+    def begin(self) -> None:
+        self._depth += 1
+        if self._depth == 1:
+            self._since = self._since[0], time.monotonic()
+
+    def end(self) -> None:
+        self._depth -= 1
+        if self._depth == 0:
+            self._since = self.seconds(time.monotonic()), None
+
+    def seconds(self, now: float) -> float:
+        spent, began = self._since
+        return spent if began is None else spent + now - began
+
+
 _mode = _Mode()
 _inside = _Inside()
+_compiling = _Compiling()
+_loops: list[_Loop[..., Any]] = []
 
 
 class _Loop(Generic[P, R]):
@@ -56,6 +85,12 @@ class _Loop(Generic[P, R]):
         self.function = function
         self._inline = inline
         self._dispatcher: Callable[P, R] | None = None
+        _loops.append(self)
+
+    @property
+    def is_ready(self) -> bool:
+        """True once it was compiled, or loaded, for some arguments, or compiled into others only."""
+        return self._inline or bool(getattr(self._dispatcher, "signatures", ()))
 
     @property
     def dispatcher(self) -> Callable[P, R]:
@@ -97,6 +132,17 @@ def is_plain(elements: int) -> bool:
     return _mode.plain is not False
 
 
+def loops() -> tuple[_Loop[..., Any], ...]:
+    """List the loops of all modules that were imported so far."""
+    return tuple(_loops)
+
+
+def working_time() -> float:
+    """Read a clock (s, as time.monotonic) that stands still while this process compiles: limits of time are limits of work."""
+    now = time.monotonic()
+    return now - _compiling.seconds(now)
+
+
 def always_compiled() -> None:
     """Compile every loop from now on, in this process, however small its arrays are."""
     _mode.plain = False
@@ -127,7 +173,17 @@ def _size(arguments: Iterable[Any]) -> int:
 def _compiler() -> Callable[[Callable[P, R], bool], Callable[P, R]]:
     """Load the compiler, and show it that a loop called by a loop is the compiled one."""
     import numba  # noqa: PLC0415 - half a second
+    from numba.core import event  # noqa: PLC0415
     from numba.extending import typeof_impl  # noqa: PLC0415
+
+    class Clock(event.Listener):  # type: ignore[misc]
+        def on_start(self, event: object) -> None:  # noqa: ARG002
+            _compiling.begin()
+
+        def on_end(self, event: object) -> None:  # noqa: ARG002
+            _compiling.end()
+
+    event.register("numba:compile", Clock())
 
     @typeof_impl.register(_Loop)  # type: ignore[untyped-decorator]
     def type_of(loop: _Loop[..., Any], _context: object) -> Any:

@@ -6,6 +6,7 @@ Progress goes to standard error; standard output belongs to `--json`. Exit codes
 from __future__ import annotations
 
 import logging
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -17,7 +18,7 @@ from schemaquake.harness.console import configure_logging, stderr, write_line
 from schemaquake.harness.errors import ExitCode, PlanError
 from schemaquake.harness.installed_options import refuse_undeclared
 from schemaquake.results.runs.cluster_choice import choose_cluster
-from schemaquake.results.runs.option_lists import named_values, split, with_shorthands
+from schemaquake.results.runs.option_lists import named_values, refuse_no_budget, split, with_shorthands
 
 if TYPE_CHECKING:
     from schemaquake.harness.model.plan import Plan
@@ -140,6 +141,10 @@ def _run(
     master: Master = None,
     limit: Limit = 120,
     runs: Runs = Path("runs"),
+    shrink: Annotated[
+        float | None,
+        typer.Option(help="minutes in which to find, after a run that broke, the few statements of each finding"),
+    ] = None,
     dry: Annotated[
         bool,
         typer.Option("--dry-run", help="print the schedule of faults by node, with the commands, and touch nothing"),
@@ -153,6 +158,7 @@ def _run(
 
     choice = choose_cluster(cluster, system=system, nodes=nodes, keyspace_prefix=keyspace_prefix)
     workloads = split(workload)
+    refuse_no_budget(shrink, "--shrink")
     plan = Plan(
         system=choice.system,
         workloads=workloads,
@@ -189,6 +195,11 @@ def _run(
     if as_json:
         print_json(finished.document())
     print_summary(finished, stderr())
+    if shrink is not None and finished.exit_code is ExitCode.INVALID:
+        from schemaquake.results.shrink.commands import shrink_every_finding  # noqa: PLC0415 - most runs have no use for it
+
+        ends = time.monotonic() + 60 * shrink
+        shrink_every_finding(finished.store.folder, tries=3, confirm=10, rate=0.5, ends=ends, as_json=False)
     raise typer.Exit(finished.exit_code)
 
 
@@ -357,15 +368,19 @@ def _report(
     ticket: Annotated[
         str | None, typer.Option(help="print the text of a ticket for this finding (SQ-…), and draw nothing")
     ] = None,
-    markup: Annotated[str, typer.Option("--as", help="notation of the ticket: markdown or jira")] = "markdown",
+    markup: Annotated[
+        str | None, typer.Option("--as", help="notation of the ticket: markdown or jira", show_default="markdown")
+    ] = None,
     verbose: Verbose = False,
 ) -> None:
     """Draw a run's reports again from its stored files."""
     configure_logging(verbose=verbose)
+    if markup is not None and ticket is None:
+        raise PlanError(f"--as {markup} is the notation of a ticket: name its finding with --ticket SQ-…")
     if ticket is not None:
         from schemaquake.results.report.from_store import ticket_of  # noqa: PLC0415 - as above
 
-        write_line(ticket_of(run, ticket, markup).rstrip("\n"))
+        write_line(ticket_of(run, ticket, markup or "markdown").rstrip("\n"))
         raise typer.Exit(ExitCode.VALID)
     from schemaquake.results.runs.execution import write_reports  # noqa: PLC0415 - as above
 

@@ -10,6 +10,8 @@ a finding shows an order that a client may not rely on.
 What is left open on purpose, because a false accusation is worse than a miss:
 - A `fail` is ignored. It changed nothing, and what it says may be old: 6.0 refuses in a dry run on the coordinator's own
   metadata, which may lag behind. A no-op of IF [NOT] EXISTS is believed of any moment up to its answer, for that reason.
+  Where a coordinator asks the log first (group 0's read barrier), a no-op, and a CREATE that is refused because its object is there,
+  are believed of moments between call and answer alone; other refusals may come before the barrier.
 - An object that no possible change of the history creates may have been there before, in any shape, unless the history
   created its keyspace; from the first acknowledged change that needed it, it was there.
 - Statements recorded as raw `cql` may change whatever they name: what they touch is judged `unknown`.
@@ -32,7 +34,7 @@ from schemaquake.checkers.ddl_order.components import (
     drop_idle_guards,
     find_components,
 )
-from schemaquake.checkers.ddl_order.model import model_change
+from schemaquake.checkers.ddl_order.model import model_change, model_refusal
 from schemaquake.checkers.ddl_order.observation import model_reading
 from schemaquake.checkers.ddl_order.variables import Change
 from schemaquake.checkers.ddl_order.vocabulary import read_vocabulary
@@ -73,10 +75,24 @@ class SchemaLinearizability:
             if operation.possible and operation.f in SCHEMA_CHANGES and keyspace is not None:
                 possible.setdefault(keyspace, []).append(operation)
         follows_log = any(schema.follows_log for schema in case.readings.schemas)
+        is_fresh = bool(case.readings.schemas) and all(
+            schema.asks_before_it_answers for schema in case.readings.schemas
+        )
+        refused: dict[str, list[PairedOperation]] = {}
+        for operation in changes.all if is_fresh else ():
+            if not operation.possible and operation.f in SCHEMA_CHANGES and operation.completed is not None:
+                refused.setdefault(keyspace_of(operation.key) or "", []).append(operation)
         verdicts = []
         for number, (keyspace, of_keyspace) in enumerate(possible.items()):
             problem = _KeyspaceProblem(
-                keyspace, of_keyspace, changes.texts(keyspace), case.readings, case.begins, follows_log=follows_log
+                keyspace,
+                of_keyspace,
+                changes.texts(keyspace),
+                case.readings,
+                case.begins,
+                follows_log=follows_log,
+                is_fresh=is_fresh,
+                refused=refused.get(keyspace, ()),
             )
             now = time.monotonic()
             share = now + (deadline - now) / (len(possible) - number)
@@ -109,8 +125,13 @@ class _KeyspaceProblem:
         began: Mapping[tuple[str, str], int],
         *,
         follows_log: bool,
+        is_fresh: bool,
+        refused: Sequence[PairedOperation],
     ) -> None:
+        """`is_fresh`: coordinators know all that was committed before, so that the refusals prove something, too."""
         self._follows_log = follows_log
+        self._is_fresh = is_fresh
+        self._refused = refused
         self._possible = possible
         self._texts = texts
         self._readings = readings
@@ -123,7 +144,7 @@ class _KeyspaceProblem:
 
     def _changes(self) -> Iterator[Event]:
         for operation in self._possible:
-            modelled = model_change(operation, self._vocabulary, follows_log=self._follows_log)
+            modelled = model_change(operation, self._vocabulary, follows_log=self._follows_log, is_fresh=self._is_fresh)
             if modelled is not None:
                 yield Event(
                     label=0,
@@ -131,6 +152,15 @@ class _KeyspaceProblem:
                     begins=ALWAYS if modelled.stale else operation.invoked,
                     ends=operation.completed if operation.type == "ok" else None,
                     operation=operation,
+                )
+
+        known = frozenset(self._vocabulary.variables())
+        for operation in self._refused:
+            modelled = model_refusal(operation, self._vocabulary)
+            # Of names that no possible change has, nothing is known before.
+            if modelled is not None and known.issuperset(g.variable for g in modelled.alternatives[0].guards):
+                yield Event(
+                    label=0, change=modelled, begins=operation.invoked, ends=operation.completed, operation=operation
                 )
 
     def _shown(self) -> Iterator[Event]:

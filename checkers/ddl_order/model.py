@@ -8,6 +8,7 @@ Source: CEP-21, "Schema Management"; the validation in `cql3/statements/schema` 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -36,15 +37,20 @@ from schemaquake.checkers.evidence.cql_types import canonical
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.harness.model.operation import JSON
 
-__all__ = ["model_change"]
+__all__ = ["model_change", "model_refusal"]
+
+_THERE: Final = re.compile(r"\balready exist", re.IGNORECASE)
+"""The words of servers for a CREATE of what is there."""
 
 
-def model_change(operation: PairedOperation, vocabulary: Vocabulary, *, follows_log: bool = False) -> Change | None:
+def model_change(
+    operation: PairedOperation, vocabulary: Vocabulary, *, follows_log: bool = False, is_fresh: bool = False
+) -> Change | None:
     """Model one possible schema change of the keyspace as guards and effects; None if it cannot have changed anything.
 
     An `ok` that was a no-op of IF [NOT] EXISTS proves only that its coordinator knew, or did not know, the object; on 6.0
-    that comes from the coordinator's own, possibly stale metadata, so it may refer to any earlier moment. Where the
-    client could not tell a no-op from a change, the change is optional.
+    that comes from the coordinator's own, possibly stale metadata, so it may refer to any earlier moment, unless the
+    coordinator asks the log first (`is_fresh`). Where the client could not tell a no-op from a change, the change is optional.
 
     Where a log decides (`follows_log`), a coordinator compares its schema before and after: it also says that it made a
     change if another one's came in between, and its own was the no-op.
@@ -54,13 +60,23 @@ def model_change(operation: PairedOperation, vocabulary: Vocabulary, *, follows_
     applied = operation.value.get("applied") if isinstance(operation.value, dict) else None
     if operation.type == "ok" and conditional and applied is False:
         guard = _proof_of_no_op(operation.f, value, vocabulary)
-        return None if guard is None else Change(required=True, alternatives=(Alternative((guard,)),), stale=True)
+        return (
+            None if guard is None else Change(required=True, alternatives=(Alternative((guard,)),), stale=not is_fresh)
+        )
     certain = operation.type == "ok" and (not conditional or applied is True)
     made = _MAKERS[operation.f](value, vocabulary)
     if not (certain and conditional and follows_log):
         return Change(required=certain, alternatives=(made,))
     proof = _proof_of_no_op(operation.f, value, vocabulary)
     return Change(required=True, alternatives=(made, Alternative(() if proof is None else (proof,))))
+
+
+def model_refusal(operation: PairedOperation, vocabulary: Vocabulary) -> Change | None:
+    """Model a CREATE that was refused because its object is there, which it was at some moment of the refusal; None for other failures."""
+    if operation.type != "fail" or not operation.f.startswith("create-") or not _THERE.search(operation.error or ""):
+        return None
+    guard = _proof_of_no_op(operation.f, operation.argument, vocabulary)
+    return None if guard is None else Change(required=True, alternatives=(Alternative((guard,)),))
 
 
 def _proof_of_no_op(f: str, value: Mapping[str, Any], vocabulary: Vocabulary) -> Guard | None:

@@ -11,7 +11,6 @@ Kinds that need an order (process, real time) are looked for in the components o
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -23,7 +22,7 @@ from schemaquake.checkers.elle.graphs import ORDER, PASS, RW, WR, WW, Graph, bit
 from schemaquake.checkers.elle.models import Order, implied_by
 from schemaquake.checkers.elle.transactions import FAIL, NEVER, Transactions
 from schemaquake.checkers.elle.witnesses import Cycle, Search, base_kind
-from schemaquake.harness.compiled import compiled
+from schemaquake.harness.compiled import compiled, working_time
 
 __all__ = ["Cycles", "Found", "find_cycles", "process_edges"]
 
@@ -71,7 +70,7 @@ class Cycles:
 def find_cycles(transactions: Transactions, dependencies: Graph, order: Order | None, *, deadline: float) -> Cycles:
     """Find the cycles among transactions by dependencies, and where `order` is asked for, by dependencies and order.
 
-    `deadline` is one of `time.monotonic`; what was not looked at until then makes the answer `late` or undecided.
+    `deadline` is one of `working_time`; what was not looked at until then makes the answer `late` or undecided.
     """
     cycles = Cycles()
     dependent = _joined(dependencies, *process_edges(transactions)) if order == "process" else dependencies
@@ -152,7 +151,7 @@ def _joined(base: Graph, junctions: int, source: Ints, target: Ints, kind: Bytes
 
 
 def _deadline(deadline: float) -> Callable[[], bool]:
-    return lambda: time.monotonic() > deadline
+    return lambda: working_time() > deadline
 
 
 def _kinds_within(

@@ -14,17 +14,20 @@ from schemaquake.harness.model.records import HISTORY
 __all__ = ["example_history"]
 
 
-def example_history(write: Literal["append", "w"]) -> pa.Table:
-    """Two writes of one key and two reads, by two processes: lists for `append`, registers for `w`. Strictly serializable."""
+def example_history(write: Literal["append", "w"], *last: int) -> pa.Table:
+    """Make two writes of one key and two reads, by two processes: lists for `append`, registers for `w`. Strictly serializable.
+
+    The reader then sees the values of `last`, which may be wrong: 1 has been overwritten, and 3 is never written.
+    """
     rows: list[dict[str, Any]] = []
-    for process, (f, value) in enumerate([(write, 1), ("r", 1), (write, 2), ("r", 2)]):
+    reads_then = ((1, "r", value) for value in last)
+    for process, f, value in ((0, write, 1), (1, "r", 1), (0, write, 2), (1, "r", 2), *reads_then):
         reads = f == "r"
         seen = {"v": None if write == "append" else value, "vs": [*range(1, value + 1)] if write == "append" else None}
         asked = {"f": f, "k": 0, "v": None if reads else value, "vs": None}
         answer = asked | seen if reads else asked
         for kind, mop in (("invoke", asked), ("ok", answer)):
             index = len(rows)
-            rows.append(
-                {"index": index, "time": index, "process": process % 2, "type": kind, "f": "txn", "mops": [mop]}
-            )
+            event = {"index": index, "time": index, "process": process, "type": kind, "f": "txn", "mops": [mop]}
+            rows.append(event)
     return pa.Table.from_pylist(rows, schema=HISTORY)

@@ -58,6 +58,15 @@ class ListAppend:
         """Load what is compiled; called while the history is still being read."""
         self.check(Records.of(example_history("append")), limit_s=60)
 
+    def compile_all(self) -> None:
+        """Compile what any history can need."""
+        from schemaquake.checkers.exchange.memory import MemoryExchange  # noqa: PLC0415 - a check of one history loads no pieces
+
+        for last in ((), (1,), (3,)):
+            history = example_history("append", *last)
+            self.check(Records.of(history), limit_s=60)
+            self.check_pieces(MemoryExchange(history=history, cuts=(2,)), limit_s=60)
+
     def check(self, records: Records, *, limit_s: float) -> Verdict:
         """Judge every list-append transaction of the run. Unknown if there is none. Raises HistoryError."""
         return of_each_table(

@@ -16,7 +16,7 @@ Sources: Adya, Weak Consistency (1999); Kingsbury and Alvaro, Elle (VLDB 2020).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import pyarrow as pa
@@ -69,6 +69,14 @@ class RwRegister:
     def warm(self) -> None:
         """Load what is compiled; called while the history is still being read."""
         self.check(Records.of(example_history("w")), limit_s=60)
+
+    def compile_all(self) -> None:
+        """Compile what any history can need."""
+        self.warm()
+        for others in (True, False):
+            promising = replace(self, wfr_keys=others, sequential_keys=others, linearizable_keys=True)
+            for last in ((), (1,), (3,)):
+                promising.check(Records.of(example_history("w", *last)), limit_s=60)
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:
         """Judge every rw-register transaction of the run. Unknown if there is none. Raises HistoryError."""

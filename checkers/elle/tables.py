@@ -6,7 +6,6 @@ tools have no tables: all their transactions are of one; or, with independent ke
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Final
@@ -15,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from schemaquake.harness.compiled import working_time
 from schemaquake.harness.history.gather import gather
 from schemaquake.harness.model.records import plain
 from schemaquake.harness.model.verdict import Anomaly, Doubt, Stat, Verdict, combine, merge_doubts
@@ -86,10 +86,10 @@ def _verdicts(
     starts = np.searchsorted(codes[order], np.arange(len(tables) + 1))
     if len(tables) > _FEW:  # or it would be joined for every one of them
         history = history.combine_chunks()
-    deadline = time.monotonic() + limit_s
+    deadline = working_time() + limit_s
     checker = ""
     for number, table in enumerate(tables):
-        left_s = deadline - time.monotonic()
+        left_s = deadline - working_time()
         if number and left_s <= 0:
             left = tuple(str(name) for name in tables[number:])
             doubt = Doubt("time", f"the time limit of {limit_s:g} s passed before they were looked at", left)

@@ -17,6 +17,7 @@ from schemaquake.checkers.elle.keys import SHOWN_MOST, Keys, analyse_keys
 from schemaquake.checkers.elle.models import Order, model, order_of, prohibited, ruled_out
 from schemaquake.checkers.elle.transactions import FAIL, OK, Kind, Transactions, read_transactions
 from schemaquake.checkers.elle.version_order import TAKEN
+from schemaquake.harness.compiled import working_time
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.verdict import Anomaly, Doubt, Validity, Verdict, make_stats
 
@@ -45,7 +46,7 @@ class Question:
     models: Sequence[str]
     anomalies: Sequence[str]
     limit_s: float
-    began: float = field(default_factory=time.monotonic)
+    began: float = field(default_factory=working_time)
     seconds: dict[str, JSON] = field(default_factory=dict)
     forbidden: frozenset[str] = frozenset()
     order: Order | None = None

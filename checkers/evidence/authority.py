@@ -212,6 +212,7 @@ def describe_difference(
                 return "has another key", ()
             return (
                 _where_difference(view, wanted)
+                or _selection_difference(view, wanted)
                 or _order_difference(view, wanted)
                 or _differs_in("option", view.options, wanted["options"])
             )
@@ -256,6 +257,15 @@ def _where_difference(view: Table, wanted: Mapping[str, Any]) -> _Difference | N
     if None in sides or [part.split() for part in parts[0]] == [part.split() for part in parts[1]]:
         return None
     return "has another condition", (("option", "where_clause"),)
+
+
+def _selection_difference(view: Table, wanted: Mapping[str, Any]) -> _Difference | None:
+    """Compare the columns of a view with those that its statement selects, where it names them one by one."""
+    if "selected" not in wanted or not view.columns:
+        return None
+    return _parts_difference(
+        "column", sorted((name,) for name in view.columns), sorted((name,) for name in wanted["selected"])
+    )
 
 
 def _id_difference(table: Table, wanted: Mapping[str, Any]) -> _Difference | None:
@@ -370,7 +380,13 @@ def _correct(schema: NodeSchema, memory: _Memory, stale: Iterable[StaleObject]) 
             parts[kind][key] = _described(statement, memory)
     indexes = _indexes(memory)
     tables = {
-        key: replace(table, indexes={name: table.indexes.get(name, row) for name, row in indexes.get(key, {}).items()})
+        key: replace(
+            table,
+            indexes={
+                name: row if ("index", key[0], name) in wrong else table.indexes.get(name, row)
+                for name, row in indexes.get(key, {}).items()
+            },
+        )
         for key, table in parts["table"].items()
     }
     return replace(
@@ -428,7 +444,12 @@ def _described(statement: Statement, memory: _Memory) -> Any:
         base = memory.get(("table", statement.keyspace, str(definition["base_table_name"])))
         described = base.definition["columns"] if base is not None else {}
         regular = {"kind": "regular", "position": -1}
-        columns = {n: {"type": c["type"], **columns.get(n, regular)} for n, c in described.items()}
+        chosen = definition.get("selected", described)
+        columns = {n: {"type": c["type"], **columns.get(n, regular)} for n, c in described.items() if n in chosen}
+    order = definition["options"].get("clustering_order") or {}
+    for name, column in columns.items():
+        if column["kind"] == "clustering":
+            column["order"] = str(order.get(name, "asc")).lower()
     return Table(
         keyspace=statement.keyspace,
         name=statement.name,

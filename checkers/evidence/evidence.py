@@ -71,7 +71,10 @@ class Evidence:
     @cached_property
     def changes(self) -> SchemaChanges:
         """The schema changes. Raises HistoryError."""
-        return SchemaChanges(self.operations(SchemaChanges.functions))
+        return SchemaChanges(
+            self.operations(SchemaChanges.functions),
+            follows_log=lambda: any(schema.follows_log for schema in self.shown.schemas),
+        )
 
     @cached_property
     def shown(self) -> FinalReadings:

@@ -172,6 +172,11 @@ class NodeSchema:
         """True if one log of changes decides for the whole cluster, and schema tables on disk are a copy of its outcome."""
         return self.authority not in _NODES_OWN
 
+    @property
+    def asks_before_it_answers(self) -> bool:
+        """True if a coordinator carries out all that was committed before it decides on a change (group 0's read barrier)."""
+        return self.authority == GROUP_HISTORY
+
     def stored(self) -> Mapping[tuple[str, str, str], JSON]:
         """Return the objects on the node's disk as comparable values, by (kind, keyspace, name); a table with its id."""
         disk: dict[tuple[str, str, str], JSON] = {

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemaquake.checkers.evidence.membership import Membership
+from schemaquake.checkers.evidence.reloads import Reload, read_reloads
 from schemaquake.checkers.evidence.upgrades import Upgrades
 from schemaquake.harness.model.operation import NEMESIS
 from schemaquake.harness.model.records import plain
@@ -100,6 +101,8 @@ class Notes:
         """The nodes that should serve, by time."""
         self.upgrades = Upgrades(values)
         """The operations by which nodes became another version."""
+        self.reloads: Sequence[Reload] = read_reloads(values)
+        """The operations that exchanged a table and loaded its rows again."""
         self.caught_up: frozenset[tuple[str, str]] = frozenset(
             (value.get("phase", ""), node)
             for row, value in values
@@ -217,7 +220,16 @@ def _starts_of_operations(values: Sequence[Note]) -> Iterator[NodeStart]:
                     seconds=(row["time"] - begun.get(value["operation"], row["time"])) / 1e9,
                     exit_code=None,
                     first_error=None,
+                    ended=not _timed_out(value),
                 )
+
+
+def _timed_out(value: Mapping[str, Any]) -> bool:
+    """Tell if an operation's last attempt had no end when it was given up, so that its server may have been alive."""
+    effect = value.get("effect")
+    attempts = effect.get("attempts") if isinstance(effect, Mapping) else None
+    last = attempts[-1] if isinstance(attempts, list) and attempts else None
+    return isinstance(last, Mapping) and last.get("timed_out") is True
 
 
 def _death(row: Mapping[str, Any], value: Mapping[str, Any]) -> NodeDeath:

@@ -8,7 +8,8 @@ IF [NOT] EXISTS did nothing. A statement in free text (f = "cql") may have done 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from schemaquake.checkers.evidence.operations import PairedOperation
@@ -60,8 +61,11 @@ def can_follow(later: PairedOperation, earlier: PairedOperation) -> bool:
 def certainly_applied(operation: PairedOperation) -> bool:
     """Tell if an operation was acknowledged, and is known to be no no-op where it said IF [NOT] EXISTS."""
     answer = operation.value if isinstance(operation.value, dict) else {}
-    guarded = operation.argument.get("if_not_exists") or operation.argument.get("if_exists")
-    return operation.acknowledged and (not guarded or answer.get("applied") is True)
+    return operation.acknowledged and (not _is_guarded(operation) or answer.get("applied") is True)
+
+
+def _is_guarded(operation: PairedOperation) -> bool:
+    return bool(operation.argument.get("if_not_exists") or operation.argument.get("if_exists"))
 
 
 class SchemaChanges:
@@ -70,15 +74,22 @@ class SchemaChanges:
     functions: Final = SCHEMA_CHANGES | {"cql"}
     """The functions of operations that change the schema, or may."""
 
-    def __init__(self, changes: Sequence[PairedOperation]) -> None:
-        """Take the operations of these functions, in order of invocation."""
+    def __init__(self, changes: Sequence[PairedOperation], *, follows_log: Callable[[], bool] = lambda: False) -> None:
+        """Take the operations of these functions, in order of invocation.
+
+        `follows_log` tells if the system has its changes from one log. A coordinator then compares its schema before and
+        after: where it was behind, it answers a no-op of IF [NOT] EXISTS as the change that another one had made.
+        """
         self.all = changes
-        """Every schema change, failed ones too, in order of invocation."""
+        """Every schema change as it was answered, failed ones too, in order of invocation."""
         self.possible: Sequence[PairedOperation] = [
             operation
             for operation in self.all
             if operation.f != "cql" and (operation.acknowledged or operation.type == "info")
         ]
+        """Those that may have taken effect; whether it was this one is open where another may have come before it."""
+        if (twins := _may_be_no_ops(self.possible)) and follows_log():
+            self.possible = [_left_open(one) if one.index in twins else one for one in self.possible]
         self._texts = [operation for operation in self.all if operation.f == "cql" and _may_change(operation)]
         self._texts_of: dict[str, Sequence[PairedOperation]] = {}
         self._creates: dict[SchemaObject, Sequence[PairedOperation]] = {}
@@ -137,6 +148,33 @@ class SchemaChanges:
         for operation in self.all:
             if operation.type == "fail" and operation.f == f"create-{subject.kind}" and target(operation) == subject:
                 yield operation
+
+
+def _may_be_no_ops(possible: Sequence[PairedOperation]) -> Collection[int]:
+    """Collect the changes with IF [NOT] EXISTS (by index) that were answered as applied, and may have met one like them before."""
+    alike: dict[tuple[str, SchemaObject, str], list[PairedOperation]] = {}
+    for operation in possible:
+        alike.setdefault((operation.f, target(operation), _part(operation)), []).append(operation)
+    return {
+        operation.index
+        for several in alike.values()
+        for operation in several
+        if _is_guarded(operation)
+        and certainly_applied(operation)
+        and any(other.index != operation.index and can_follow(operation, other) for other in several)
+    }
+
+
+def _part(operation: PairedOperation) -> str:
+    """Return the column or field that a change is about; empty: none, or several."""
+    part = operation.argument.get("column", operation.argument.get("field", ""))
+    return str(part[0] if isinstance(part, list) and part else part)
+
+
+def _left_open(operation: PairedOperation) -> PairedOperation:
+    """Return a change without the answer that it was applied."""
+    value = {name: each for name, each in operation.value.items() if name != "applied"}
+    return replace(operation, value=value)
 
 
 def _may_change(operation: PairedOperation) -> bool:

@@ -220,8 +220,9 @@ def _view(reader: _Reader) -> Statement:
     reader.accept("IF", "NOT", "EXISTS")
     keyspace, name = reader.qualified()
     reader.expect("AS", "SELECT")
+    selection: list[str] = []
     while not reader.accept("FROM"):
-        reader.take()
+        selection.append(reader.take())
     base = reader.qualified()[1]
     where: list[str] = []
     while not reader.accept("PRIMARY", "KEY"):
@@ -233,7 +234,9 @@ def _view(reader: _Reader) -> Statement:
     options = _options(reader)
     if where[:1] and where[0].upper() == "WHERE":
         options["where_clause"] = " ".join(where[1:])
-    definition = {"base_table_name": base, "columns": columns, "options": options}
+    definition: dict[str, Any] = {"base_table_name": base, "columns": columns, "options": options}
+    if selection != ["*"]:
+        definition["selected"] = [_Reader([lexeme]).name() for lexeme in selection if lexeme != ","]
     return Statement(kind="view", keyspace=keyspace, name=name, definition=definition)
 
 
@@ -291,7 +294,7 @@ def _aggregate(reader: _Reader) -> Statement:
     while reader.next.upper() not in {"FINALFUNC", "INITCOND", "REDUCEFUNC", "DETERMINISTIC", ""}:
         state_type.append(reader.take())
     final_function = reader.qualified()[1] if reader.accept("FINALFUNC") else None
-    definition = {
+    definition: dict[str, Any] = {
         "arguments": arguments,
         "state_function": state_function,
         "state_type": _type_text(state_type),

@@ -93,8 +93,13 @@ _ZONES: Final = {
 }
 
 
-def explain_search(operations: OperationLines, order: Sequence[int], states: Sequence[str], stuck: int) -> str:
-    """Explain why no order was found: by the longest that is one, what it can leave behind, and the call that does not fit."""
+def explain_search(
+    operations: OperationLines, order: Sequence[int], states: Sequence[str], stuck: int, *, lenient: bool
+) -> str:
+    """Explain why there is no order: by the longest that is one, what it can leave behind, and the call that does not fit.
+
+    `lenient`: not even if calls of unknown outcome take effect more than once.
+    """
     shown = [*order[-_SHOWN_MOST:], stuck]
     lines = operations.lines(shown)
     let = [f"T{number + 1} = {line}" for number, line in enumerate(lines)]
@@ -102,12 +107,13 @@ def explain_search(operations: OperationLines, order: Sequence[int], states: Seq
     before = len(order) - len(shown) + 1
     so_far = listing([f"T{number + 1}" for number in range(len(shown) - 1)])
     through = f"{so_far}, after {before} others" if before else so_far
+    given = " if calls of unknown outcome may take effect more than once" if lenient else ""
     return "\n".join(
         [
             *_let(let),
-            f"Then all that was answered before {last} has an order, for example {through}.",
+            f"Then all that was answered before {last} has an order{given}, for example {through}.",
             f"     The object is then {' or '.join(states)}.",
-            f"     But in no order can {last} have its answer when it had it.",
+            f"     But {'even so ' if lenient else ''}in no order can {last} have its answer when it had it.",
         ]
     )
 

@@ -7,15 +7,14 @@
 | cas [a b], acquire, release | a | – | b |
 | failed cas [a b], where informative | – | a | – |
 
-Small histories are searched by `schemaquake.checkers.linearizability.search`; larger ones, and hard ones, by the same search
-compiled (`schemaquake.checkers.linearizability.guarded_kernel`).
+Small histories are searched by `schemaquake.checkers.linearizability.search`, which gives an order; larger ones, and hard ones, answer by
+answer (`schemaquake.checkers.linearizability.frontier`).
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -23,9 +22,10 @@ import numpy.typing as npt
 
 from schemaquake.checkers.linearizability.register_calls import CAS, FAILED_CAS, NEVER, NIL, READ, WRITE, Calls, counted
 from schemaquake.checkers.linearizability.search import Action, Call, Limits, Outcome, State, search
+from schemaquake.harness.compiled import working_time
 
 if TYPE_CHECKING:
-    from schemaquake.checkers.linearizability.guarded_kernel import Batch
+    from schemaquake.checkers.linearizability.frontier import Batch
 
 __all__ = ["decide", "decide_compiled", "decide_one"]
 
@@ -34,7 +34,7 @@ _Numbers: TypeAlias = npt.NDArray[np.int64]
 _CALLS_COMPILED: Final = 20_000
 """From so many calls on, compiled code has paid for the half second it takes to load."""
 _DENSE: Final = 4
-_EASY_BYTES: Final = 10 << 20
+_EASY_BYTES: Final = 2 << 20
 """A history that needs more memory than this, uncompiled, is a hard one."""
 
 
@@ -73,7 +73,7 @@ def decide(calls: Calls, initial: int, limits: Limits) -> Iterator[tuple[int, Ou
         outcome = decide_one(calls, int(key), initial, Limits(deadline=limits.deadline, memory_bytes=_EASY_BYTES))
         if outcome.linearizable != "unknown":
             yield int(key), outcome
-        elif time.monotonic() < limits.deadline:
+        elif working_time() < limits.deadline:
             hard.append(int(key))
         else:
             # Whichever bound the easy search met: it is the time that forbids the hard one.
@@ -107,39 +107,26 @@ def _guarded(kind: int, old: int, value: int) -> Guarded:
 
 
 def _relabelled(outcome: Outcome, labels: _Numbers) -> Outcome:
-    return Outcome(
-        linearizable=outcome.linearizable,
+    return replace(
+        outcome,
         order=tuple(int(labels[label]) for label in outcome.order),
-        states=outcome.states,
         stuck=None if outcome.stuck is None else int(labels[outcome.stuck]),
-        configurations=outcome.configurations,
-        limit=outcome.limit,
     )
 
 
 def decide_compiled(calls: Calls, initial: int, limits: Limits) -> Iterator[tuple[int, Outcome]]:
     """Decide each key as `decide` does, always by the compiled search."""
-    from schemaquake.checkers.linearizability.guarded_kernel import decide_batch  # noqa: PLC0415 - half a second to load
+    from schemaquake.checkers.linearizability.frontier import decide_batch  # noqa: PLC0415 - half a second to load
 
     order, batch, values = _batch(calls, initial)
     for key, outcome in decide_batch(batch, limits):
         states = tuple(int(values[state]) for state in outcome.states)
-        yield (
-            key,
-            Outcome(
-                linearizable=outcome.linearizable,
-                order=tuple(int(order[at]) for at in outcome.order),
-                states=states,
-                stuck=None if outcome.stuck is None else int(order[outcome.stuck]),
-                configurations=outcome.configurations,
-                limit=outcome.limit,
-            ),
-        )
+        yield key, replace(_relabelled(outcome, order), states=states)
 
 
 def _batch(calls: Calls, initial: int) -> tuple[_Numbers, Batch, _Numbers]:
     """Sort the calls by key and number values from 0: (position of each call, the batch, the values)."""
-    from schemaquake.checkers.linearizability.guarded_kernel import NOTHING, Batch  # noqa: PLC0415 - as above
+    from schemaquake.checkers.linearizability.frontier import NOTHING, Batch  # noqa: PLC0415 - as above
 
     reads = calls.kind == READ
     swaps = calls.kind == CAS
@@ -149,7 +136,9 @@ def _batch(calls: Calls, initial: int) -> tuple[_Numbers, Batch, _Numbers]:
     old[swaps | (calls.kind == FAILED_CAS)] = codes[len(calls) + 1 :]
     required = np.where(reads, value, np.where(swaps, old, NOTHING)).astype(np.int32)
     forbidden = np.where(calls.kind == FAILED_CAS, old, NOTHING).astype(np.int32)
-    assigned = np.where(reads | (calls.kind == FAILED_CAS), NOTHING, value).astype(np.int32)
+    # A swap of a value for itself is a read of it.
+    observes = reads | (calls.kind == FAILED_CAS) | (old == value)
+    assigned = np.where(observes, NOTHING, value).astype(np.int32)
     kept = _not_idle(calls, required, forbidden, assigned)
     order = kept[np.argsort(counted(calls.key[kept]), kind="stable")]
     keys, starts = np.unique(calls.key[order], return_index=True)
@@ -182,10 +171,10 @@ def _not_idle(
     calls: Calls, requires: npt.NDArray[np.int32], forbids: npt.NDArray[np.int32], assigns: npt.NDArray[np.int32]
 ) -> _Numbers:
     """Drop calls that need not have happened and whose value no call needs."""
-    kept = np.ones(len(calls), bool)
-    optional = np.flatnonzero(~calls.required)
+    kept = calls.required | (assigns >= 0)
+    optional = np.flatnonzero(kept & ~calls.required)
     if not len(optional):
-        return np.arange(len(calls))
+        return np.flatnonzero(kept)
     values = int(max(requires.max(), assigns.max())) + 1
     differing = np.zeros(len(calls.keys), bool)
     differing[calls.key[forbids >= 0]] = True

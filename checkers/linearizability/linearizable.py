@@ -13,7 +13,6 @@ unknown outcome, and a failed call, say nothing (a failed `cas` does where the m
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Literal
@@ -33,6 +32,7 @@ from schemaquake.checkers.linearizability.models import HistoryModel, Mutex, Reg
 from schemaquake.checkers.linearizability.pieces import check_in_pieces
 from schemaquake.checkers.linearizability.register_calls import NIL, READ, Calls, register_calls
 from schemaquake.checkers.linearizability.search import Call, Limits, Outcome, search
+from schemaquake.harness.compiled import working_time
 from schemaquake.harness.errors import HistoryError
 from schemaquake.harness.history.pairing import pair
 from schemaquake.harness.model.operation import JSON
@@ -71,9 +71,16 @@ class Linearizable:
         """Load what is compiled; called while the history is still being read."""
         Linearizable().check(Records.of(example_history()), limit_s=60)
 
+    def compile_all(self) -> None:
+        """Compile what any history can need, the search of hard objects among it."""
+        from schemaquake.checkers.linearizability import frontier  # noqa: PLC0415 - hard objects alone need it
+
+        self.warm()
+        frontier.compile_all()
+
     def check(self, records: Records, *, limit_s: float) -> Verdict:
         """Judge every key. Raises HistoryError for values that the model cannot have."""
-        limits = Limits(deadline=time.monotonic() + limit_s, memory_bytes=self.memory_bytes)
+        limits = Limits(deadline=working_time() + limit_s, memory_bytes=self.memory_bytes)
         found = _Found()
         for model in (self.model,) if self.model is not None else _DEFAULT:
             if isinstance(model, Register | Mutex):
@@ -200,9 +207,11 @@ def _search_anomaly(
     assert outcome.stuck is not None
     order = [index(label) for label in outcome.order]
     stuck = index(outcome.stuck)
-    explanation = explain_search(operations, order, states, stuck)
-    evidence = {"why": "search", "order": order[-100:], "states": list(states), "stuck": stuck}
-    return _anomaly(key, [*order[-4:], stuck], evidence, explanation, operations)
+    explanation = explain_search(operations, order, states, stuck, lenient=outcome.lenient)
+    evidence: dict[str, JSON] = {"why": "search", "order": order[-100:], "states": list(states), "stuck": stuck}
+    if outcome.lenient:
+        evidence["lenient"] = True
+    return _anomaly(key, list(dict.fromkeys([*order[-4:], stuck])), evidence, explanation, operations)
 
 
 def _anomaly(
@@ -230,7 +239,7 @@ def _judge_model(history: pa.Table, model: HistoryModel, limits: Limits, found: 
     def settled(key: str | None, calls: Sequence[Call], within: Limits) -> bool:
         outcome = search(model, calls, within)
         if outcome.linearizable == "unknown" and within.memory_bytes < limits.memory_bytes:
-            if time.monotonic() < limits.deadline:
+            if working_time() < limits.deadline:
                 return False
             # Whichever bound the easy search met: it is the time that forbids the hard one.
             outcome = limits.reached("time", outcome.configurations)
@@ -251,7 +260,7 @@ def _judge_model(history: pa.Table, model: HistoryModel, limits: Limits, found: 
         if found.anomalies:
             found.doubt(_LEFT, key)
             continue
-        now = time.monotonic()
+        now = working_time()
         settled(key, calls, replace(limits, deadline=now + (limits.deadline - now) / (len(hard) - number)))
 
 

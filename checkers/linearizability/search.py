@@ -5,16 +5,16 @@ Wing and Gong's depth-first search (Testing and verifying concurrent objects, 19
 So a configuration is (how many answers were accounted for, which of the calls that are open took effect, state), which
 is small however long the history is. Calls of unknown outcome stay open for ever, and are the exponent.
 
-`schemaquake.checkers.linearizability.guarded` is the same search, compiled, for models whose every call is a guarded assignment.
+For models whose every call is a guarded assignment (`schemaquake.checkers.linearizability.guarded`) there is a sharper search.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
+from schemaquake.harness.compiled import working_time
 from schemaquake.harness.model.verdict import Doubt
 
 __all__ = ["Action", "Call", "Limits", "Model", "Outcome", "search"]
@@ -63,7 +63,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The limits of a search: a moment of time.monotonic, and bytes that the memo may take."""
+    """The limits of a search: a moment of `schemaquake.harness.compiled.working_time`, and bytes that the memo may take."""
 
     deadline: float
     memory_bytes: int = 1 << 30
@@ -80,7 +80,8 @@ class Outcome:
     """The result of a search. Unknown: `limit` says which one was reached.
 
     `order`: labels in an order that works, or, where none does, the longest that does; then `states` are what the
-    object could be after it, and `stuck` is the call whose answer no order explains.
+    object could be after it, and `stuck` is the call whose answer no order explains. `lenient`: none does even if calls of unknown
+    outcome may take effect more than once, as they may in `order`.
     """
 
     linearizable: Literal[True, False, "unknown"]
@@ -89,6 +90,7 @@ class Outcome:
     stuck: int | None = None
     configurations: int = 0
     limit: Doubt | None = None
+    lenient: bool = False
 
 
 def search(model: Model, calls: Sequence[Call], limits: Limits) -> Outcome:
@@ -121,7 +123,7 @@ def search(model: Model, calls: Sequence[Call], limits: Limits) -> Outcome:
         deepest.reached(after, order)
         if len(memo) >= most:
             return limits.reached("memory", len(memo))
-        if len(memo) % _LOOK_EVERY == 0 and time.monotonic() > limits.deadline:
+        if len(memo) % _LOOK_EVERY == 0 and working_time() > limits.deadline:
             return limits.reached("time", len(memo))
         stack.append((after, walk.moves(after), len(order)))
     return Outcome(

@@ -275,7 +275,8 @@ def _report_changed(rows: TableRows, kind: str, phase: str, cells: Sequence[Chan
         explanation=Argument(
             [*first.inserts[:2], *ddl],
             f"nothing but {'T1' if len(first.inserts) == 1 else f'{len(first.inserts)} INSERTs, T1 the first,'} wrote "
-            f"this row, and column {first.column} cannot have been dropped since: it must read as it was written.",
+            f"this row{'' if first.value is not None else f', and column {first.column} cannot have been dropped since'}: "
+            f"{first.column} must read as it was written.",
             f"{phase_text(phase)} a read at {consistency_of(first.read)} through {first.read.node} (op {first.read.index}) "
             f"shows {first.column} = {first.value}. {len(cells)} cells of {rows.table.key} differ from what was written.",
         ),

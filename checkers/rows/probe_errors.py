@@ -33,8 +33,8 @@ class ProbeFault(Enum):
 
 
 _NO_TABLE: Final = re.compile(
-    r"unconfigured (table|columnfamily)|(table|keyspace|columnfamily|column family) \S+ does not exist|"
-    r"(keyspace|table) '?\S+'? (does not exist|not found)|can't find a column family",
+    r"unconfigured (table|columnfamily)|(table|keyspace|columnfamily|column family) \S+ (does not|doesn't) exist|"
+    r"(keyspace|table) '?\S+'? not found|can't find a column family",
     re.IGNORECASE,
 )
 _NO_COLUMN: Final = re.compile(

@@ -1,11 +1,12 @@
 """Row contents: cells and rows in the final reads of one table that no write explains.
 
 - *changed*: a cell reads as a value that no INSERT of its row wrote, or as null although an acknowledged INSERT wrote
-  a value. Not judged: static columns, columns that may have been dropped or renamed since, types whose values have several
-  spellings. A null counts only in a read that overlaps with the write.
+  a value. Not judged: static columns, columns that may have been renamed since, user-defined types with fields that may, and types
+  whose values have several spellings. A null counts only in a read that overlaps with the write, of a column that was not dropped.
 - *revived*: every write of this key had ended before a DROP of the table (or its keyspace, or a
   delete of the key) began, which was acknowledged before the read began; and the table was created anew. A TRUNCATE removes
-  for certain only what was acknowledged at ALL: a write that is still on its way to a replica comes after it.
+  for certain only what was acknowledged at ALL: a write that is still on its way to a replica comes after it. What was removed while a reload
+  went on (`schemaquake.checkers.evidence.reloads`) may be there again.
 - *unwritten*: no INSERT of the history has this key.
 """
 
@@ -15,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from schemaquake.checkers.evidence.cql_types import canonical
+from schemaquake.checkers.evidence.cql_types import canonical, user_types
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.node_schemas import PHASES
 from schemaquake.checkers.evidence.operations import PairedOperation
@@ -74,15 +75,15 @@ def find_strange_rows(
     if rows.table.key in operations.strangers or not evidence.changes.creates(rows.table):
         return
     texts = tuple(rows.texts)
-    drops = _list_certain_drops(evidence, rows.table)
-    deletes = [delete for delete in rows.deletes if delete.type == "ok"]
+    drops = [drop for drop in _list_certain_drops(evidence, rows.table) if not rows.may_be_put_back(drop)]
+    deletes = [delete for delete in rows.deletes if delete.type == "ok" and not rows.may_be_put_back(delete)]
     if deletes and _forgets_deletes(rows):
         deletes = []
     for read, row, _key, inserts in _match_rows(rows, phase) if drops or deletes else ():
         removal = _find_removal(drops, deletes, read, inserts, row)
         if removal is not None:
             yield StrangeRow(read, row, inserts, removal, texts or _find_misdated(rows, removal, inserts))
-    yield from (replace(strange, doubtful=texts) for strange in _find_unwritten(rows, phase))
+    yield from (replace(one, doubtful=(*one.doubtful, *texts)) for one in _find_unwritten(rows, phase))
 
 
 def _match_rows(
@@ -129,7 +130,11 @@ def _list_exact_types(rows: TableRows) -> Mapping[str, str]:
     return {
         name: next(iter(types))
         for name, types in declared.items()
-        if len(types) == 1 and "static " not in types and all(map(is_comparable, types)) and not renamed_fields
+        if len(types) == 1
+        and "static " not in types
+        and all(map(is_comparable, types))
+        # A field may be one of a type within the type that is named.
+        and not (renamed_fields and any(user_types(one, keyspace=rows.table.keyspace) for one in types))
     }
 
 
@@ -142,7 +147,7 @@ def _is_explained(
     cql_type: str,
 ) -> bool:
     """Check that some order of these INSERTs explains the value of the cell."""
-    if any(rows.may_be_dropped(column, insert) for insert in inserts):
+    if any(rows.may_be_renamed(column, insert) for insert in inserts):
         return True
     # Failed INSERTs count too: if one did write, its outcome was classified wrongly, and the row is not damaged.
     values = [insert.argument["row"].get(column) for insert in inserts]
@@ -161,7 +166,8 @@ def _is_explained(
         )
         # A cell that was written over is not there again when what is over it has expired.
         expired = any(column in i.argument["row"] and rows.may_have_expired(i) for i in inserts)
-        return written_as_null or expired or not required
+        dropped = any(rows.may_be_dropped(column, insert) for insert in inserts)
+        return written_as_null or expired or dropped or not required
     return any(
         same_value(value, written, cql_type=cql_type, nulls_match=not required)
         for written in values
@@ -226,26 +232,23 @@ def _is_certain_drop(drop: PairedOperation) -> bool:
 
 
 def _find_unwritten(rows: TableRows, phase: str) -> Iterator[StrangeRow]:
-    """Yield rows whose key no INSERT has.
-
-    Only where all definitions of the table have the same key: the rows of several may be read mixed up.
-    """
-    keys = set(rows.keys.values()) | {_find_declared_key(create) for create in _list_creates(rows)}
-    if len(keys) != 1 or not next(iter(keys)):
+    """Yield rows whose key no INSERT has, by any definition of the table: the rows of several may be read mixed up, which is doubtful."""
+    creates = _list_creates(rows)
+    keys = set(rows.keys.values()) | {_find_declared_key(create) for create in creates}
+    if not all(keys):
         return
-    (key,) = keys
     # A read may name a part of the key; the other names of a key that was renamed may be the key's own.
     may_be_renamed = any(change.f == "rename-column" for change in rows.changes)
     written: dict[tuple[str, ...], frozenset[bytes]] = {}
     for read in rows.reads(phase):
         for row in read.value["rows"] if read.type == "ok" else ():
-            shared = tuple(column for column in key if column in row)
-            if shared not in written:
+            parts = {tuple(column for column in key if column in row): len(key) for key in keys}
+            for shared in parts.keys() - written.keys():
                 known = (insert.argument["row"] for insert in rows.inserts)
                 written[shared] = frozenset(freeze_columns(one, shared) for one in known if one.keys() >= set(shared))
-            is_named = shared and (len(shared) == len(key) or not may_be_renamed)
-            if is_named and freeze_columns(row, shared) not in written[shared]:
-                yield StrangeRow(read, row, (), None)
+            is_named = all(shared and (len(shared) == whole or not may_be_renamed) for shared, whole in parts.items())
+            if keys and is_named and not any(freeze_columns(row, shared) in written[shared] for shared in parts):
+                yield StrangeRow(read, row, (), None, doubtful=tuple(creates) if len(keys) > 1 else ())
 
 
 def _list_creates(rows: TableRows) -> Sequence[PairedOperation]:

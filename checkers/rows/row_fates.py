@@ -1,8 +1,8 @@
 """Row fates: what became of every row written to one table, as the final reads show.
 
 A row whose INSERT was acknowledged is *due* in every later read of a final phase that lists it, unless a possible
-operation may have removed it: a DROP of its table or keyspace, a delete of its key, a DROP of every column it was
-written to, its time to live. A row is not due either in a table that was dropped and cannot have been created again.
+operation may have removed it: a DROP of its table or keyspace, unless a reload loaded the row again
+(`schemaquake.checkers.evidence.reloads`), a delete of its key, a DROP of every column it was written to, its time to live. A row is not due either in a table that was dropped and cannot have been created again.
 A DROP of unknown outcome explains no lost row of a table that a read still finds and nothing can have created again.
 
 A row that is lost is in *doubt* (`TableRows.find_doubtful`) where an operation may explain it whose part in it is not
@@ -106,9 +106,12 @@ class TableRows:
         self._reads = {
             phase: [_Read(read) for read in finals if phase_of(read) == phase] for phase in ("settled", "restarted")
         }
+        # An INSERT of CQL leaves a marker of its row; those of Thrift are cells alone, and its servers show no statements.
+        self._needs_cells = not any(schema.shows_memory == "statements" for schema in evidence.readings.schemas)
         self._nodes = rows.nodes | {schema.node for schema in evidence.readings.schemas}
         self._creates = evidence.changes.creates(table)
         self._drops = evidence.changes.drops(table)
+        self._reloads = [r for r in evidence.notes.reloads if (r.keyspace, r.table) == (table.keyspace, table.name)]
         self._lifetimes = self._list_lifetimes()
         self._moves = self._list_moves()
         self._reaches = evidence.derive(Reaches)
@@ -136,14 +139,20 @@ class TableRows:
         ):
             return True
         cells = self._cells(insert)
-        return bool(cells) and all(self.may_be_dropped(cell, insert) for cell in cells)
+        return self._needs_cells and bool(cells) and all(self.may_be_dropped(cell, insert) for cell in cells)
 
     def _is_removed_by(self, drop: PairedOperation, insert: PairedOperation) -> bool:
         """Check whether a DROP can have removed the row although its table can be read afterwards."""
+        if any(reload.puts_back(insert, drop) for reload in self._reloads):
+            return False
         again = any(can_follow(create, drop) for create in self._creates)
         if drop.type == "ok" and not again:
             return True  # there should be no table; that there is one is for the checkers of the schema
         return again and can_follow(drop, insert)
+
+    def may_be_put_back(self, removal: PairedOperation) -> bool:
+        """Check whether a reload may have loaded again what this operation removed."""
+        return any(reload.may_undo(removal) for reload in self._reloads)
 
     def find_doubtful(self, insert: PairedOperation, phase: str) -> Sequence[PairedOperation]:
         """Return the operations that may be why this row is not found in this phase, although that is not known."""
@@ -173,11 +182,18 @@ class TableRows:
 
     def may_be_dropped(self, column: str, insert: PairedOperation) -> bool:
         """Check whether a possible DROP or RENAME of the column can have come after this row was written."""
+        return self.may_be_renamed(column, insert) or any(
+            can_follow(change, insert)
+            for change in self.changes
+            if change.f == "drop-column" and change.argument["column"] == column
+        )
+
+    def may_be_renamed(self, column: str, insert: PairedOperation) -> bool:
+        """Check whether a possible RENAME from or to that name can have come after this row was written."""
         return any(
             can_follow(change, insert)
             for change in self.changes
-            if (change.f == "drop-column" and change.argument["column"] == column)
-            or (change.f == "rename-column" and column in {change.argument["column"], change.argument["to"]})
+            if change.f == "rename-column" and column in {change.argument["column"], change.argument["to"]}
         )
 
     def due(self, phase: str) -> Sequence[PairedOperation]:
@@ -238,7 +254,7 @@ class TableRows:
         """Check that the read names a column of the row that is still there: Thrift returns no row without one."""
         cells = self._cells(insert)
         named = [c for c in cells if read.columns is None or c in read.columns]
-        return not cells or any(not self.may_be_dropped(cell, insert) for cell in named)
+        return not self._needs_cells or not cells or any(not self.may_be_dropped(cell, insert) for cell in named)
 
     def _list_lifetimes(self) -> Sequence[tuple[PairedOperation, float]]:
         """List the possible changes that set a time to live of rows, with its seconds."""

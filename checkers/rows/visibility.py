@@ -1,8 +1,8 @@
-"""Visibility: an acknowledged table or column is known to every coordinator within the time that the system promises.
+"""Visibility: an acknowledged object or column is known to every coordinator within the time that the system promises.
 
-Judges every read, write and change of a table, outside the final phases, whose coordinator answered that it knows no such
-table or column, although its CREATE or ADD had been acknowledged before the operation began and nothing can have dropped
-or renamed it before the operation ended. Where every node merges changes by itself, a coordinator may learn of one later: at
+Judges every read, write and schema change, outside the final phases, whose coordinator answered that it knows no such
+keyspace, table, column, type, function or aggregate, although its CREATE or ADD had been acknowledged before the operation
+began and nothing can have dropped or renamed it before the operation ended. Where every node merges changes by itself, a coordinator may learn of one later: at
 the latest when it asks another node for what it lacks. How long it waits before it does (`pull_delay_s` of the system) is
 in the note `run-planned`; the time counts from the acknowledgement, or from the last fault or start that may have kept the
 change away. A shorter ignorance is counted in the statistics. A statement that was refused for any other reason, and that
@@ -13,6 +13,7 @@ CASSANDRA-15899; ScyllaDB, Making Schema Changes Safe with Raft ("you may not se
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple
@@ -25,7 +26,7 @@ from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.node_schemas import PHASES
 from schemaquake.checkers.evidence.notes import Notes
 from schemaquake.checkers.evidence.operations import PairedOperation
-from schemaquake.checkers.evidence.schema_changes import SchemaChanges, SchemaObject
+from schemaquake.checkers.evidence.schema_changes import SchemaChanges, SchemaObject, target
 from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import listing
@@ -33,6 +34,7 @@ from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.findings.tally import Tally
 from schemaquake.checkers.rows.probe_errors import ProbeFault, classify_error, find_missing_column, shorten_error
 from schemaquake.checkers.rows.refused_statements import find_refused_statements
+from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.model.records import Records, plain
 from schemaquake.harness.model.verdict import Anomaly, Doubt, Stat, Verdict
 
@@ -47,21 +49,46 @@ _ASKING: Final = (
     "add-column",
     "drop-column",
     "alter-options",
+    "rename-column",
+    "drop-table",
+    "create-index",
+    "create-view",
+    "create-table",
+    "create-type",
+    "create-function",
+    "create-aggregate",
+    "alter-keyspace",
+    "drop-keyspace",
+    "drop-type",
+    "add-field",
+    "rename-field",
+    "drop-function",
+    "drop-aggregate",
 )
+_OWN: Final = frozenset({"drop-type", "add-field", "rename-field", "drop-function", "drop-aggregate"})
+"""Changes of an object that must be there, and is no table."""
+_NOT_THERE: Final = re.compile(
+    r"\b(?:type|function|aggregate)\b.*(?:does not|doesn't) exist", re.IGNORECASE | re.DOTALL
+)
+_NO_KEYSPACE: Final = re.compile(r"\bkeyspace '?\S+ (?:does not|doesn't) exist", re.IGNORECASE)
 _SPREAD_S: Final = 10
 """The time in which a change reaches every node of a healthy cluster, beside the delay of a pull."""
 _S: Final = 1_000_000_000
 
 
 class _Subject(NamedTuple):
-    """A table, or with `column` a column of it."""
+    """A table or another object, or with `column` a column of the table."""
 
     table: SchemaObject
     column: str | None
 
     @property
     def text(self) -> str:
-        return f"table {self.table.key}" if self.column is None else f"column {self.column} of {self.table.key}"
+        return (
+            f"{self.table.kind} {self.table.key}"
+            if self.column is None
+            else f"column {self.column} of {self.table.key}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +159,15 @@ def _refused_operations(evidence: Evidence) -> Sequence[PairedOperation]:
 def _unknown_subject(operation: PairedOperation) -> _Subject | None:
     """Return what the coordinator did not know, by its error; None if it knew all, or was asked in a final phase."""
     argument = operation.argument if isinstance(operation.argument, dict) else {}
-    keyspace, table = argument.get("keyspace"), argument.get("table") or argument.get("name")
-    if operation.error is None or operation.completed is None or not keyspace or not table:
+    keyspace, named = argument.get("keyspace"), "base" if operation.f == "create-view" else "table"
+    table = argument.get(named) or argument.get("name")
+    if operation.error is None or operation.completed is None or not keyspace:
+        return None
+    if operation.f in SCHEMA_CHANGES and _NO_KEYSPACE.search(operation.error):
+        return _Subject(SchemaObject("keyspace", keyspace, ""), None)
+    if operation.f in _OWN:
+        return _Subject(target(operation), None) if _NOT_THERE.search(operation.error) else None
+    if not table or (operation.f.startswith("create-") and operation.f not in {"create-index", "create-view"}):
         return None
     if argument.get("phase") in PHASES:  # judged by `writability`
         return None

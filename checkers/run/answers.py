@@ -6,6 +6,7 @@ Reads the whole history in Arrow: a run may have millions of reads and writes.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -14,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemaquake.checkers.evidence.evidence import Evidence
-from schemaquake.checkers.evidence.schema_changes import target
+from schemaquake.checkers.evidence.schema_changes import SchemaChanges, SchemaObject, certainly_applied, target
 from schemaquake.checkers.findings.explanation import listing
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.history.pairing import ends
@@ -31,6 +32,8 @@ _MAY_ALWAYS_FAIL: Final = (
     frozenset({"insert", "read-rows", "delete-row", "truncate", "know-table", "cql"}) | SCHEMA_CHANGES
 )
 """Operations of races, all of which may be refused: their table may be gone, or not yet there."""
+_MAKING: Final = ("create-table", "create-type", "create-view")
+_IS_THERE: Final = re.compile(r"already exist|AlreadyExists|already defined|duplicate", re.IGNORECASE)
 _ATTEMPTS: Final = 5
 _ABSENT: Final = "not applied"
 _REFUSED: Final = (
@@ -46,6 +49,8 @@ def find_misplaced_answers(evidence: Evidence) -> Iterator[str]:
     invocation, completion = ends(evidence.history)
     asked, answered = events.take(pa.array(invocation)), completion >= 0
     yield from _find_other_ends(events, invocation[answered], completion[answered])
+    yield from _find_wordless_refusals(events)
+    yield from _find_baseless_refusals(evidence.changes)
     yield from _find_silent_phases(evidence, asked["time"].to_numpy())
     yield from _find_unmade_keyspaces(evidence, events)
     yield from _find_never_acknowledged(events)
@@ -73,6 +78,36 @@ def _find_other_ends(
     if len(first) and not pc.all(alike).as_py():
         at = first["index"].filter(pc.invert(alike))[0].as_py()
         yield f"op {at} was asked at one level and answered at another"
+
+
+def _find_wordless_refusals(events: pa.Table) -> Iterator[str]:
+    """Yield how many operations were refused without any error: a client always has one, by which a refusal is judged."""
+    refused = pc.and_(pc.equal(events["type"], "fail"), pc.not_equal(events["process"], NEMESIS))
+    wordless = events.filter(pc.and_(refused, pc.equal(pc.fill_null(events["error"], ""), "")))
+    if len(wordless):
+        yield f"{len(wordless)} operations were refused without an error, the first of them at event {wordless['index'][0].as_py()}"
+
+
+def _find_baseless_refusals(changes: SchemaChanges) -> Iterator[str]:
+    """Yield the CREATEs that were refused because the object is there already, although nothing can have made it.
+
+    Only in keyspaces that the history itself created: others may be older than it.
+    """
+    for change in changes.all:
+        if change.f not in _MAKING or change.type != "fail" or change.completed is None:
+            continue
+        if _IS_THERE.search(change.error or "") is None or changes.texts(change.argument["keyspace"]):
+            continue
+        subject = target(change)
+        made = changes.creates(SchemaObject("keyspace", subject.keyspace, ""))
+        named = [
+            other
+            for other in changes.possible
+            if (target(other).keyspace, target(other).name) == (subject.keyspace, subject.name)
+            and other.invoked <= change.completed
+        ]
+        if not named and any(certainly_applied(create) and create.entirely_before(change) for create in made):
+            yield f"op {change.index} was refused because {subject.key} is there already, and nothing can have made it"
 
 
 def _find_silent_phases(evidence: Evidence, times: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Iterator[str]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +27,7 @@ from schemaquake.checkers.findings.argument import Argument, label
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.findings.tally import Tally
-from schemaquake.checkers.run.refusals import NO_ANSWER, Refusals
+from schemaquake.checkers.run.refusals import NEEDS_ALL, NO_ANSWER, Refusals
 from schemaquake.checkers.run.whole_times import WholeTimes
 from schemaquake.harness.history.pairing import ends
 from schemaquake.harness.model.records import Records, plain
@@ -36,8 +36,6 @@ from schemaquake.harness.model.verdict import Anomaly, Doubt, Stat, Verdict
 __all__ = ["Availability"]
 
 _Numbers: TypeAlias = npt.NDArray[np.int64]
-_ALL: Final = r'"consistency": ?"(ALL|EACH_QUORUM|THREE)"'
-"""The levels that no operation reaches while a single replica is down, with the usual three copies."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +105,7 @@ class _Calls:
             pc.equal(answers["type"], "ok"), pc.and_(pc.equal(answers["type"], "fail"), pc.invert(silent))
         )
         self._answered = pc.fill_null(answered, fill_value=False).to_numpy(zero_copy_only=False)
-        asked = pc.match_substring_regex(events["value"].take(pa.array(invocation)), _ALL)
+        asked = pc.match_substring_regex(events["value"].take(pa.array(invocation)), NEEDS_ALL)
         self._needs_all = pc.fill_null(asked, fill_value=False).to_numpy(zero_copy_only=False)
         self._begun = times[invocation]
         self._ended = np.where(completion < 0, -1, times[completion])

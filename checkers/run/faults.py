@@ -44,7 +44,12 @@ class Faults:
         """Judge the faults: true if every planned fault had an effect or none was planned, else unknown with the reasons."""
         notes = _FaultNotes(records)
         tally = Tally(self.name)
-        for text in (*notes.shortcomings(), *notes.missing_faults(), *notes.missing_operations()):
+        for text in (
+            *notes.shortcomings(),
+            *notes.impossible_times(),
+            *notes.missing_faults(),
+            *notes.missing_operations(),
+        ):
             tally.doubt(Doubt("undecided", text))
         return tally.verdict(**{name: count for name in _COUNTED if (count := len(notes.of(name)))})
 
@@ -53,11 +58,12 @@ class _FaultNotes:
     """The notes about faults, by their name."""
 
     def __init__(self, records: Records) -> None:
-        self._notes = [(event["f"], value) for event, value in read_notes(records.history)]
-        self._operations = Evidence.of(records).notes.membership.operations
+        self._notes = [(event["f"], value, event["time"]) for event, value in read_notes(records.history)]
+        self._membership = Evidence.of(records).notes.membership
+        self._operations = self._membership.operations
 
     def of(self, f: str) -> list[Mapping[str, Any]]:
-        return [note for name, note in self._notes if name == f]
+        return [note for name, note, _ in self._notes if name == f]
 
     def _planned(self, what: str) -> int:
         return sum(note.get(what) or 0 for note in self.of("faults-planned"))
@@ -72,16 +78,26 @@ class _FaultNotes:
             yield f"{note['nemesis']} was aimed at {note['step']}, a step at which the operation was never seen"
         for note in self.of("fault-failed"):
             yield f"{note['nemesis']} (fault {note['id']}) failed to {note.get('stage', 'inject')}: {note.get('error')}"
-        for note in self.of("fault-ends"):
-            if _had_no_effect(note):
+        for name, note, time in self._notes:
+            if name == "fault-ends" and _had_no_effect(note) and not self._ended_in_an_operation(note, time):
                 yield f"{note['nemesis']} (fault {note['id']}) had no visible effect"
         yield from self._contradictions()
-        if any("ids" in note and note.get("count") != len(note["ids"] or ()) for note in self.of("faults-planned")):
-            yield "the note of the planned faults lists other than as many as it counts"
+        yield from self._odd_plans()
         for number in sorted((begun - ended).keys()):
             yield f"fault {number} was begun and never ended"
         for number in sorted((ended - begun).keys()):
             yield f"fault {number} was ended and never begun"
+
+    def _ended_in_an_operation(self, end: Mapping[str, Any], time: int) -> bool:
+        """Check whether a fault was seen to begin, and its nodes had been ended by operations on the topology when it was healed."""
+        begun = [note for note in self.of("fault-begins") if note["id"] == end["id"] and not _had_no_effect(note)]
+        effect = end.get("effect")
+        found = effect.get("nodes") if isinstance(effect, dict) else None
+        states = found if isinstance(found, dict) else {}
+        has_ended = bool(states) and all(
+            isinstance(each, dict) and each.get("after") == "stopped" for each in states.values()
+        )
+        return bool(begun) and has_ended and not any(self._membership.serves(node, time) for node in states)
 
     def _contradictions(self) -> Iterator[str]:
         """Yield the faults whose notes of begin and end differ in what the fault was, on which checkers rely."""
@@ -90,6 +106,21 @@ class _FaultNotes:
             end = ends.get(begin["id"])
             if end is not None and any(begin.get(name) != end.get(name) for name in ("nemesis", "nodes", "parameters")):
                 yield f"the notes of the begin and of the end of fault {begin['id']} differ in what it was"
+
+    def _odd_plans(self) -> Iterator[str]:
+        """Yield what is wrong with the notes of what was planned; workloads may ask for further faults."""
+        if any("ids" in note and note.get("count") != len(note["ids"] or ()) for note in self.of("faults-planned")):
+            yield "the note of the planned faults lists other than as many as it counts"
+        planned = [number for note in self.of("faults-planned") for number in note.get("ids") or ()]
+        if len(planned) != len(set(planned)):
+            yield "the note of the planned faults lists a fault twice"
+
+    def impossible_times(self) -> Iterator[str]:
+        """Yield the faults that ended no later than they began: nothing can have happened under them."""
+        began = {note["id"]: time for name, note, time in self._notes if name == "fault-begins"}
+        for name, note, time in self._notes:
+            if name == "fault-ends" and time <= began.get(note["id"], -1):
+                yield f"fault {note['id']} ended no later than it began"
 
     def missing_faults(self) -> Iterator[str]:
         """Yield why the planned faults cannot be said to have happened: none did, or some left no trace."""
@@ -125,4 +156,6 @@ def _reasons(notes: list[Mapping[str, Any]]) -> list[str]:
 def _had_no_effect(note: Mapping[str, Any]) -> bool:
     """Check whether the note of the healing does not report an effect of the fault; without a report it had one."""
     effect = note.get("effect")
-    return isinstance(effect, dict) and effect.get("observed", "healed" in effect) is not True
+    if effect is None:
+        return False
+    return not isinstance(effect, dict) or effect.get("observed", "healed" in effect) is not True

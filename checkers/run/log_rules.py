@@ -17,9 +17,9 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 __all__ = ["LogRule", "Meaning", "Place", "find_rule", "list_patterns_below_warning", "load_log_rules"]
 
 Meaning: TypeAlias = Literal["damning", "environment", "noise", "noted"]
-Place: TypeAlias = Literal["lead", "causes", "anywhere"]
-"""Where a pattern must stand: in the message and the first exception that says anything; there or in any exception that
-caused it; or anywhere, frames of the stack included."""
+Place: TypeAlias = Literal["exception", "lead", "causes", "anywhere"]
+"""Where a pattern must stand: in the first exception that says anything (of an entry without a stack: in its message); in
+the message and that exception; there or in any exception that caused it; or anywhere, frames of the stack included."""
 
 _LOUD: Final = frozenset({"WARN", "ERROR", "FATAL"})
 _GRAVE: Final = frozenset({"ERROR", "FATAL"})
@@ -42,6 +42,11 @@ _WRAPPER: Final = re.compile(
     r"DecoderException|EncoderException)(?::\s*|$))+(?:null)?\s*"
 )
 """An exception without a message of its own, which only carries another one."""
+_DEFECT: Final = re.compile(
+    r"\b(?:(?:NullPointer|ClassCast|IllegalState|(?:Array|String)?IndexOutOfBounds|ConcurrentModification|NoSuchElement|"
+    r"NegativeArraySize|Arithmetic)Exception|AssertionError)\b"
+)
+"""Exceptions by which a server says that it met what its authors thought impossible: words of the message beside them are no reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,21 +124,27 @@ def find_rule(
     nemeses: Collection[str],
     thread: str | None = None,
     restarted: bool = True,
+    dropped: bool = True,
 ) -> LogRule | None:
     """Find the rule that decides an entry, from its message (the first line) and stack; None: the entry means nothing.
 
     `nemeses` are the kinds of faults of the run, `boot` counts the node's starts from 0, `restarted` tells if any node was
-    started again in the run.
+    started again in the run, `dropped` if anything may have taken files of tables away.
     """
     places = _Places(text)
-    circumstances = {*nemeses, *(("fault",) if nemeses else ()), *(("restart",) if restarted else ())}
+    circumstances = {
+        *nemeses,
+        *(("fault",) if nemeses else ()),
+        *(("restart",) if restarted else ()),
+        *(("drop",) if dropped else ()),
+    }
     for rule in load_log_rules():
         if (
             level in rule.levels
             and boot >= rule.since_boot
-            and (rule.thread is None or thread is None or rule.thread.search(thread))
+            and _is_from(rule, thread)
             and (not rule.under or rule.under & circumstances)
-            and rule.pattern.search(places[rule.where])
+            and rule.pattern.search(places.of_rule(rule))
         ):
             if rule.unless.isdisjoint(nemeses):
                 return rule
@@ -141,6 +152,13 @@ def find_rule(
     if level in _GRAVE and _EXCEPTION.search(text) and not _NATIVE_NAME.search(text):
         return UNEXPECTED
     return None
+
+
+def _is_from(rule: LogRule, thread: str | None) -> bool:
+    """Tell if an entry of that thread can be the rule's; one without a thread is anybody's, and no proof."""
+    if rule.thread is None:
+        return True
+    return rule.means != "damning" if thread is None else rule.thread.search(thread) is not None
 
 
 class _Places:
@@ -154,11 +172,17 @@ class _Places:
             if _CAUSE.match(line) and not _WRAPPER.fullmatch(lead[-1]):
                 break
             lead.append(line)
-        self._texts: Mapping[Place, str] = {
+        self._texts: dict[Place, str] = {
             "lead": "\n".join(lead),
             "causes": "\n".join([message, *exceptions]),
             "anywhere": text,
         }
 
-    def __getitem__(self, place: Place) -> str:
-        return self._texts[place]
+        self._exception = "\n".join(lead[1:])
+        self._texts |= {"exception": self._exception or message}
+
+    def of_rule(self, rule: LogRule) -> str:
+        """Return the text in which the pattern of a rule must stand: for noise in the exception itself, if that tells of a defect."""
+        if rule.means == "noise" and rule.where == "lead" and not rule.under and _DEFECT.search(self._exception):
+            return self._exception
+        return self._texts[rule.where]

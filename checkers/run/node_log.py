@@ -17,6 +17,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final, Literal
 
+import pyarrow.compute as pc
+
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.notes import Notes
 from schemaquake.checkers.evidence.operations import PairedOperation
@@ -83,6 +85,7 @@ class NodeLog:
         # A server may log the same entry a hundred thousand times.
         decided: dict[tuple[str, str, int, str | None], LogRule | None] = {}
         restarted = any(start.phase != "boot" for start in evidence.notes.starts) or not evidence.notes.starts
+        dropped = _may_lose_files(evidence)
         for number, entry in enumerate(entries):
             if number % _ENTRIES_PER_CLOCK_CHECK == 0 and time.monotonic() > deadline:
                 text = f"the time limit of {limit_s:g} s passed after {number} of {len(entries)} entries"
@@ -97,6 +100,7 @@ class NodeLog:
                     nemeses=nemeses,
                     thread=entry.thread,
                     restarted=restarted,
+                    dropped=dropped,
                 )
             rule = decided[entry_key]
             if rule is not None:
@@ -111,6 +115,13 @@ class NodeLog:
                 if rule is UNEXPECTED and len(trusted) < len(group):
                     tally.doubt(_report_doubt(group, failed))
         return tally.verdict(entries=len(entries), by_rule=_count_by_rule(groups.values()))
+
+
+def _may_lose_files(evidence: Evidence) -> bool:
+    """Tell if anything in the run may take files of tables away: a DROP, a TRUNCATE, free text, an operation on nodes, or what no history tells."""
+    functions = frozenset(pc.unique(plain(evidence.history.select(["f"]))["f"]).to_pylist())
+    taking = any(f in {"truncate", "cql"} or f.startswith("drop-") for f in functions)
+    return taking or not evidence.changes.all or bool(evidence.notes.membership.operations)
 
 
 def _list_missing_logs(notes: Notes, entries: Iterable[_Entry]) -> Iterator[Doubt]:

@@ -1,15 +1,16 @@
 """Refusals: stretches of time in which the system refuses every operation of one kind.
 
-Kinds are schema changes, writes and reads. Compare-and-sets and transactions, which other operations may refuse, are left
-out. An operation is refused if its answer is
+Kinds are schema changes, writes and reads; then those of one function (`f`), of one consistency level, and of one table.
+What is part of a wider storm is no storm of its own. Compare-and-sets and transactions, which other operations may refuse,
+are left out. An operation is refused if its answer is
 an error, of whatever outcome, that says neither that there was no answer nor, of a schema change, that the schema does not
-admit it (an object exists already, does not exist, or is still in use). Faults and races explain refusals, so that only these
-count:
+admit it (an object exists already, does not exist, or is still in use): unless the schema certainly admits it
+(`schemaquake.checkers.run.admission`). Faults and races explain refusals, so that only these count:
 
 - through a coordinator that was whole all the time and for a while before, with enough whole nodes beside it;
 - reads and writes of a table that was certainly there: created with an acknowledgement, dropped by no possible change, and
-  left alone for a while, in which the change reaches every node. Without any possible drop in the run an object without
-  a CREATE counts, too.
+  left alone for a while, in which the change reaches every node. Without any possible drop in the run an object of
+  which the history has no CREATE, and none of its keyspace, counts, too.
 
 A storm is made of several refusals in a row, through two coordinators or more (or the only one), with nothing answered in
 between.
@@ -17,32 +18,39 @@ between.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.operation_lines import OperationLines
-from schemaquake.checkers.evidence.schema_changes import SchemaChanges, SchemaObject
-from schemaquake.checkers.evidence.upgrades import Upgrades
+from schemaquake.checkers.evidence.operations import PairedOperation
+from schemaquake.checkers.evidence.schema_changes import SchemaChanges, SchemaObject, target
 from schemaquake.checkers.findings.argument import Argument, label
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import listing, seconds
 from schemaquake.checkers.findings.limits import LIMITS
+from schemaquake.checkers.run.admission import Admission
 from schemaquake.checkers.run.whole_times import WholeTimes
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.model.records import Records, keyspace_of
 from schemaquake.harness.model.verdict import Anomaly
 
-__all__ = ["NO_ANSWER", "Refusals", "Storm"]
+__all__ = ["NEEDS_ALL", "NO_ANSWER", "Refusals", "Storm"]
 
-NO_ANSWER: Final = r"(?i)unavailable|nohostavailable|no host|timed? ?out|overloaded|connection|unreachable"
+NO_ANSWER: Final = (
+    r"(?i)unavailable|nohostavailable|no host|timed? ?out|overloaded|connection|not ?connected|unreachable"
+)
 """Errors for a system that did not answer."""
+NEEDS_ALL: Final = r'"consistency": ?"(?:ALL|EACH_QUORUM|THREE)"'
+"""The levels that no operation reaches while a single replica is down, with the usual three copies."""
 
 # What a coordinator says of a change that its schema does not admit, or that it never takes.
 _NOT_ADMITTED: Final = (
@@ -57,6 +65,12 @@ _KINDS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("insert", "delete-row", "truncate", "write", "add", "batch", "put"), "write"),
     **dict.fromkeys(("read", "read-rows", "get"), "read"),
 }
+_CHANGE: Final = "schema change"
+_NOT_OFFERED: Final = r"(?i)unauthorized|not (enabled|supported|allowed)|disabled|guardrail|unsupported"
+"""What a system says of a change that it does not offer."""
+_LEVEL: Final = r'"consistency":\s*"(?P<level>\w+)"'
+_TABLE: Final = r"^(?P<table>[^/]+\.[^/]+)"
+_FINAL: Final = r'"phase":\s*"(?:settled|restarted)"'
 _S: Final = 1_000_000_000
 _LONGEST_NS: Final = 5 * _S
 _PAUSE_NS: Final = _LONGEST_NS // 2
@@ -84,6 +98,8 @@ class Storm:
 
     kind: str
     refusals: Sequence[_Refusal]
+    narrowed: Mapping[str, str]
+    """What the refused operations have in common, as `f`, `consistency` or `table`; empty: all operations of the kind."""
 
     @property
     def begins(self) -> int:
@@ -111,24 +127,29 @@ class Refusals:
         self.longest_s: dict[str, float] = {}
         """By kind, the longest stretch without an answer that was not a refusal."""
         self.found: list[Storm] = []
-        paired = evidence.paired().select(["index", "type", "f", "node", "key", "invoked", "completed", "error"])
-        refused = _are_refused(paired)
+        paired = evidence.paired().select(
+            ["index", "type", "f", "node", "key", "invoked", "completed", "argument", "error"]
+        )
+        refused = _are_refused(paired, Admission(evidence))
         if not pc.any(refused).as_py():
             return
-        kinds = [_KINDS.get(f, f) for f in paired["f"].to_pylist()]
-        whole = WholeTimes(evidence.notes, nodes, recovery_ns=_RECOVERY_NS)
-        tables = _Tables(evidence.changes)
-        rows = paired.append_column("kind", pa.array(kinds, pa.string())).append_column("refused", refused)
+        circumstances = _Circumstances(evidence, nodes)
+        rows = paired.append_column("kind", _kinds(paired)).append_column("refused", refused)
         for kind in sorted(set(rows.filter(refused)["kind"].to_pylist()) & set(_KINDS.values())):
             of_kind = rows.filter(pc.equal(rows["kind"], kind)).sort_by("invoked")
-            asked = frozenset(pc.unique(of_kind["node"]).to_pylist()) - {None}
-            counted = _counted(of_kind, whole, tables, evidence.notes.upgrades)
-            for storm in _storms(kind, counted, _answer_times(of_kind)):
-                if len(storm.nodes) >= min(2, len(asked)):
-                    length = (storm.ends - storm.begins) / 1e9
-                    self.longest_s[kind] = max(self.longest_s.get(kind, 0.0), round(length, 3))
-                    if len(storm.refusals) >= _ATTEMPTS and storm.ends - storm.begins >= _LONGEST_NS:
-                        self.found.append(storm)
+            for part in _parts(kind, of_kind):
+                storms = list(_find_storms(part, circumstances))
+                if not part.narrowed:
+                    lengths = [(storm.ends - storm.begins) / 1e9 for storm in storms]
+                    self.longest_s.update({kind: round(max(lengths), 3)} if lengths else {})
+                known = {refusal.index for storm in self.found for refusal in storm.refusals}
+                self.found += [
+                    storm
+                    for storm in storms
+                    if len(storm.refusals) >= _ATTEMPTS
+                    and storm.ends - storm.begins >= _LONGEST_NS
+                    and known.isdisjoint(refusal.index for refusal in storm.refusals)
+                ]
 
     def report(self, storm: Storm, operations: OperationLines) -> Anomaly:
         """Report one storm, with the faults that were under way on other nodes."""
@@ -137,6 +158,7 @@ class Refusals:
         indices = [refusal.index for refusal in storm.refusals]
         shown = [*indices[:2], indices[-1]]
         beside = f", beside faults on other nodes ({listing(fault.nemesis for fault in active)})" if active else ""
+        of = f" ({listing(storm.narrowed.values())})" if storm.narrowed else ""
         return anomaly(
             "refused-operations",
             objects=list(dict.fromkeys(refusal.key for refusal in storm.refusals if refusal.key))[: LIMITS.objects],
@@ -144,6 +166,7 @@ class Refusals:
             ops=indices[: LIMITS.members],
             evidence={
                 "kind": storm.kind,
+                **storm.narrowed,
                 "begins_ns": storm.begins,
                 "ends_ns": storm.ends,
                 "attempts": len(indices),
@@ -152,59 +175,143 @@ class Refusals:
             },
             explanation=Argument(
                 label(operations.lines(shown)),
-                f"the coordinators and a majority of the nodes were whole{beside}, so that a {storm.kind} should have succeeded.",
+                f"the coordinators and a majority of the nodes were whole{beside}, so that a {storm.kind}{of} should have succeeded.",
                 f"from {seconds(storm.begins)} to {seconds(storm.ends)} {len(indices)} in a row were refused, and none succeeded.",
             ).render(),
         )
 
 
-def _are_refused(paired: pa.Table) -> pa.ChunkedArray:
-    """Mark the operations that ended in a refusal, by the text of the error."""
+def _are_refused(paired: pa.Table, admission: Admission) -> pa.ChunkedArray:
+    """Mark the operations that ended in a refusal, by the text of the error; of a change that is certainly admitted, any text."""
     error = pc.fill_null(paired["error"], "")
     says_nothing = pc.or_(pc.equal(error, ""), pc.starts_with(error, "not applied"))  # the condition did not hold
     says_anything = pc.invert(pc.or_(says_nothing, pc.match_substring_regex(error, NO_ANSWER)))
-    is_change = pc.is_in(paired["f"], pa.array([f for f, kind in _KINDS.items() if kind == "schema change"]))
+    is_change = pc.is_in(paired["f"], pa.array([f for f, kind in _KINDS.items() if kind == _CHANGE]))
     is_admission = pc.and_(
         pc.match_substring_regex(error, _NOT_ADMITTED), pc.invert(pc.match_substring_regex(error, _NOT_OF_THE_SCHEMA))
     )
-    return pc.and_(says_anything, pc.invert(pc.and_(is_change, is_admission)))
+    excused = pc.and_(pc.and_(says_anything, is_change), is_admission)
+    # Few of the operations are changes that were refused with such words.
+    judged = pc.and_(excused, pc.invert(pc.match_substring_regex(error, _NOT_OFFERED)))
+    baseless = [index for index in paired["index"].filter(judged).to_pylist() if admission.is_certain(index)]
+    excused = pc.and_(excused, pc.invert(pc.is_in(paired["index"], pa.array(baseless, pa.int64()))))
+    return pc.and_(says_anything, pc.invert(excused))
 
 
-def _answer_times(of_kind: pa.Table) -> Sequence[int]:
-    """Return the times (ns) at which operations of the kind were answered otherwise, sorted."""
+def _kinds(paired: pa.Table) -> pa.Array:
+    encoded = paired["f"].combine_chunks().dictionary_encode()
+    names = pa.array([_KINDS.get(f, f) for f in encoded.dictionary.to_pylist()], pa.string())
+    return names.take(encoded.indices)
+
+
+# ── parts of the operations of a kind ────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Operations of one kind, in order of invocation: all, or those with one value of each column of `narrowed`."""
+
+    kind: str
+    narrowed: Mapping[str, str]
+    rows: pa.Table
+
+
+def _parts(kind: str, of_kind: pa.Table) -> Iterator[_Part]:
+    """Yield all operations of a kind, then its parts in which enough was refused, for long enough; wider ones first."""
+    yield _Part(kind, {}, of_kind)
+    if kind == _CHANGE:
+        narrower: Sequence[Sequence[str]] = [["f"]]
+    else:
+        argument = pc.fill_null(of_kind["argument"], "")
+        level = pc.struct_field(pc.extract_regex(argument, _LEVEL), "level")
+        table = pc.struct_field(pc.extract_regex(pc.fill_null(of_kind["key"], ""), _TABLE), "table")
+        final = pc.match_substring_regex(argument, _FINAL)  # each probe of a final phase is judged by `writability`
+        of_kind = of_kind.append_column("consistency", level).append_column("table", table).filter(pc.invert(final))
+        narrower = [["consistency"], ["f"], ["table"], ["f", "consistency"], ["table", "consistency"]]
+    refused = of_kind.filter(of_kind["refused"])
+    for columns in narrower:
+        groups = refused.group_by(columns, use_threads=False).aggregate([("invoked", "min"), ("completed", "max")])
+        for group in groups.to_pylist():
+            values = {column: group[column] for column in columns}
+            long = (group["completed_max"] or 0) - group["invoked_min"] >= _LONGEST_NS
+            if long and None not in values.values():
+                rows = of_kind
+                for column, value in values.items():
+                    rows = rows.filter(pc.fill_null(pc.equal(rows[column], value), fill_value=False))
+                if len(rows) < len(of_kind):
+                    yield _Part(kind, values, rows)
+
+
+def _find_storms(part: _Part, circumstances: _Circumstances) -> Iterator[Storm]:
+    """Yield the storms of one part, however short, through several coordinators or the only one that was asked."""
+    asked = frozenset(pc.unique(part.rows["node"]).to_pylist()) - {None}
+    for storm in _storms(part, circumstances.counted(part), _answer_times(part.rows)):
+        if len(storm.nodes) >= min(2, len(asked)):
+            yield storm
+
+
+def _answer_times(rows: pa.Table) -> Sequence[int]:
+    """Return the times (ns) at which operations were answered otherwise, sorted."""
     is_answer = pc.or_(
-        pc.equal(of_kind["type"], "ok"), pc.and_(pc.equal(of_kind["type"], "fail"), pc.invert(of_kind["refused"]))
+        pc.equal(rows["type"], "ok"), pc.and_(pc.equal(rows["type"], "fail"), pc.invert(rows["refused"]))
     )
-    silent = pc.match_substring_regex(pc.fill_null(of_kind["error"], ""), NO_ANSWER)
-    times: list[int] = of_kind.filter(pc.and_(is_answer, pc.invert(silent)))["completed"].drop_null().to_pylist()
+    silent = pc.match_substring_regex(pc.fill_null(rows["error"], ""), NO_ANSWER)
+    times: list[int] = rows.filter(pc.and_(is_answer, pc.invert(silent)))["completed"].drop_null().to_pylist()
     return sorted(times)
 
 
-def _counted(of_kind: pa.Table, whole: WholeTimes, tables: _Tables, upgrades: Upgrades) -> Iterator[_Refusal]:
-    """Yield the refusals that nothing explains, in order of time; what mixed versions are to refuse is none."""
-    for row in of_kind.filter(of_kind["refused"]).to_pylist():
-        begun, ended = row["invoked"], row["completed"]
-        if row["node"] is None or ended is None:
-            continue
-        if row["kind"] == "schema change" and upgrades.may_refuse(begun, ended):
-            continue
-        is_whole = row["node"] in whole.nodes_within(begun, ended)
-        if is_whole and whole.is_enough(begun, ended) and (row["kind"] == "schema change" or tables.are_there(row)):
-            yield _Refusal(row["index"], row["node"], row["key"], begun, ended, row["error"])
-
-
-def _storms(kind: str, refusals: Iterator[_Refusal], answers: Sequence[int]) -> Iterator[Storm]:
+def _storms(part: _Part, refusals: Iterator[_Refusal], answers: Sequence[int]) -> Iterator[Storm]:
     """Yield the series of refusals between which nothing was answered and no long pause lies."""
     current: list[_Refusal] = []
     for refusal in refusals:
         if current:
             answered = bisect_left(answers, current[0].begun) < bisect_left(answers, refusal.begun)
             if answered or refusal.begun - current[-1].ended > _PAUSE_NS:
-                yield Storm(kind, current)
+                yield Storm(part.kind, current, part.narrowed)
                 current = []
         current.append(refusal)
     if current:
-        yield Storm(kind, current)
+        yield Storm(part.kind, current, part.narrowed)
+
+
+# ── what explains refusals ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Circumstances:
+    """Everything in a run that may explain a refusal."""
+
+    def __init__(self, evidence: Evidence, nodes: Sequence[str]) -> None:
+        self._whole = {
+            needs_all: WholeTimes(evidence.notes, nodes, recovery_ns=_RECOVERY_NS, needs_all=needs_all)
+            for needs_all in (False, True)
+        }
+        self._upgrades = evidence.notes.upgrades
+        self._tables = _Tables(evidence.changes)
+        self._admission = Admission(evidence)
+
+    def counted(self, part: _Part) -> Iterator[_Refusal]:
+        """Yield the refusals that nothing explains, in order of time; what mixed versions are to refuse is none."""
+        for row in part.rows.filter(part.rows["refused"]).to_pylist():
+            begun, ended = row["invoked"], row["completed"]
+            if row["node"] is not None and ended is not None and not self._explains(part, row):
+                yield _Refusal(row["index"], row["node"], row["key"], begun, ended, row["error"])
+
+    def _explains(self, part: _Part, row: Mapping[str, Any]) -> bool:
+        begun, ended = row["invoked"], row["completed"]
+        whole = self._whole[re.search(NEEDS_ALL, row["argument"] or "") is not None]
+        if row["node"] not in whole.nodes_within(begun, ended) or not whole.is_enough(begun, ended):
+            return True
+        if row["kind"] == _CHANGE:
+            # Each function has its own reasons to be refused, which are not all known; all of them together have none.
+            admitted = not part.narrowed or self._admission.is_certain(row["index"])
+            return self._upgrades.may_refuse(begun, ended) or not admitted
+        return not self._tables.are_there(row) or not self._admission.fits(_operation(row), part=bool(part.narrowed))
+
+
+def _operation(row: Mapping[str, Any]) -> PairedOperation:
+    names = ("index", "type", "f", "node", "key", "invoked", "completed", "error")
+    argument = None if row["argument"] is None else orjson.loads(row["argument"])
+    return PairedOperation(process=0, argument=argument, value=None, **{name: row[name] for name in names})
 
 
 class _Tables:
@@ -213,6 +320,7 @@ class _Tables:
     def __init__(self, changes: SchemaChanges) -> None:
         self._changes = changes
         self._has_drops = any(change.f.startswith("drop-") for change in changes.possible)
+        self._created = frozenset(target(change) for change in changes.all if change.f.startswith("create-"))
         self._known: dict[str, _Life | None] = {}
 
     def are_there(self, row: Mapping[str, Any]) -> bool:
@@ -224,7 +332,7 @@ class _Tables:
             self._known[key] = self._life(key)
         life = self._known[key]
         if life is None:
-            return not self._has_drops
+            return not self._has_drops and not self._is_of_this_run(key)
         return (
             life.begins <= row["invoked"]
             and (life.ends is None or row["completed"] < life.ends)
@@ -234,10 +342,15 @@ class _Tables:
             )
         )
 
+    def _is_of_this_run(self, key: str) -> bool:
+        """Tell if the history has a CREATE of this table or of its keyspace, with whatever answer: it was not there before."""
+        table = _table_of(key)
+        return bool(self._created & {table, SchemaObject("keyspace", table.keyspace, "")})
+
     def _life(self, key: str) -> _Life | None:
-        """Return when the table was there; None if the history does not create it."""
-        keyspace, _, rest = key.partition(".")
-        table = SchemaObject("table", keyspace, rest.split("/", 1)[0])
+        """Return when the table was there; None if no CREATE of it was acknowledged."""
+        table = _table_of(key)
+        keyspace = table.keyspace
         creates = [change for change in self._changes.creates(table) if change.acknowledged]
         if not creates:
             return None
@@ -253,6 +366,12 @@ class _Tables:
                 if change not in creates
             ],
         )
+
+
+def _table_of(key: str) -> SchemaObject:
+    """Return the table of a key such as `k.t` or `k.t/row`."""
+    keyspace, _, rest = key.partition(".")
+    return SchemaObject("table", keyspace, rest.split("/", 1)[0])
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,9 @@
 
 Judges the conductor's notes `node-start` of the phases `restart` (every node was killed and started after all
 operations) and `fault` (a node that a fault had stopped was started again), and `node-died`. A node that was alive and had
-logged no error at its deadline may only be slow: that is a doubt. The same first error on several nodes is one finding;
+logged no error at its deadline may only be slow: that is a doubt. A process that an operation had ended and not started again did not die by
+itself; and no release promises that an older server starts with files that a newer one was started with, so a node whose upgrade failed and was
+taken back is a doubt (the failed start of the newer one is `upgrade-start-failure`). The same first error on several nodes is one finding;
 errors that differ only in address, time or the node's folder are the same.
 Finds: `node-will-not-start`, `node-died`. Source: CEP-21, "Racing DROP X validations" (at the next restart, nodes won't
 start up again); the 0.7 document, "Handling Failure"; CASSANDRA-13180.
@@ -61,12 +63,17 @@ class Restart:
         notes = evidence.notes
         serves = notes.membership.serves
         restarts = [start for start in notes.starts if start.phase in _STARTED_AGAIN and serves(start.node, start.time)]
-        deaths = [death for death in notes.deaths if serves(death.node, death.time)]
-        ends: list[_End] = [*(start for start in restarts if not start.served), *deaths]
+        deaths = [death for death in notes.deaths if serves(death.node, death.time) and not _was_ended(death, notes)]
+        failed = [start for start in restarts if not start.served]
+        ends: list[_End] = [*failed, *(death for death in deaths if not _is_repeated(death, failed))]
+        all_ends = tuple(ends)
         slow = [end for end in ends if _is_slow(end)]
         ends = [end for end in ends if end not in slow]
-        unexplained = [end for end in ends if _find_machine_cause(end) is None]
+        back = {id(end): text for end in ends if (text := _find_downgrade(end, notes)) is not None}
         tally = Tally(self.name)
+        tally.doubt(*(Doubt("undecided", text) for text in sorted(set(back.values()))))
+        ends = [end for end in ends if id(end) not in back]
+        unexplained = [end for end in ends if _find_machine_cause(end) is None]
         if unexplained:
             tally.add(*_report_ends(unexplained, evidence))
         for end in ends:
@@ -75,13 +82,44 @@ class Restart:
         for end in slow:
             text = f"{end.node} was alive and logged no error, and did not serve within its deadline (slow-start)"
             tally.doubt(Doubt("time", text))
-        tally.doubt(*_list_doubts(notes, [*ends, *slow]))
+        tally.doubt(*_list_doubts(notes, all_ends))
         return tally.verdict(**_summarize_starts(restarts))
 
 
 def _is_slow(end: _End) -> bool:
     """Tell if a node may only have been slow: its process was alive and its log had no error at the deadline."""
     return isinstance(end, NodeStart) and not end.ended and _GRAVE.search(end.first_error or "") is None
+
+
+def _was_ended(death: NodeDeath, notes: Notes) -> bool:
+    """Tell if an operation had ended the process and left it down: then it did not end by itself when that was noticed."""
+    before = [start for start in notes.starts if start.node == death.node and start.time <= death.time]
+    last = max(before, key=lambda start: start.time, default=None)
+    return last is not None and last.phase == "operation" and not last.served and last.ended
+
+
+def _find_downgrade(end: _End, notes: Notes) -> str | None:
+    """Describe a start as the older version with files that the newer one was started with; None: it was no such start."""
+    own = [one for one in notes.upgrades.operations if one.node == end.node and one.stage != "finish"]
+    if isinstance(end, NodeDeath) or not own:
+        return None
+    last = own[-1]
+    tried = any(f"start as {last.to}" in str(attempt.get("command")) for attempt in last.attempts)
+    if last.outcome == "ok" or last.ends > end.time or last.system in {None, last.to} or not tried:
+        return None
+    return (
+        f"{end.node} did not start as {last.system}: its files are those with which {last.to} had been started, and no "
+        "release promises the way back"
+    )
+
+
+def _is_repeated(death: NodeDeath, failed: Sequence[NodeStart]) -> bool:
+    """Tell if a later start of the node ended alike: it was then in a start, such as the one after a kill, that it ended before, too."""
+    return any(
+        start.node == death.node and start.time >= death.time and _normalize_end(start) == _normalize_end(death)
+        for start in failed
+        if death.first_error
+    )
 
 
 def _find_machine_cause(end: _End) -> str | None:
@@ -140,10 +178,13 @@ def _report_ends(unexplained: Sequence[_End], evidence: Evidence) -> list[Anomal
 
 
 def _normalize_cause(end: _End) -> _Cause:
+    return end.phase if isinstance(end, NodeStart) else "died", *_normalize_end(end)
+
+
+def _normalize_end(end: _End) -> tuple[int | None, str]:
     error = _ADDRESS.sub("", _TIMESTAMP.sub("", end.first_error or ""))
     # Paths contain a folder named after the node: …/nodes/n1/data/…
-    error = re.sub(rf"(?<=/){re.escape(end.node)}(?=/)", "", error)
-    return end.phase if isinstance(end, NodeStart) else "died", end.exit_code, error
+    return end.exit_code, re.sub(rf"(?<=/){re.escape(end.node)}(?=/)", "", error)
 
 
 def _report_cause(group: Sequence[_End], mentions: Mentions) -> Anomaly:
@@ -171,7 +212,7 @@ def _explain_expectation(first: _End, nodes: Sequence[str], objects: Sequence[st
     names = listing(nodes)
     they, them, were = ("it", "it", "was") if len(nodes) == 1 else ("they", "them", "were")
     if isinstance(first, NodeDeath):
-        then = f"{names} had served, and the harness did not stop or kill {them}, so {they} must go on serving."
+        then = f"{names} had served, and whatever stops or kills {them} starts {them} again, so {they} must serve."
     elif first.phase == "restart":
         then = (
             f"{names} had served and {were} killed and started after the cluster settled, so {they} must serve again."

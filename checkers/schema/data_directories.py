@@ -84,6 +84,7 @@ class DataDirectories:
             )
         tally = Tally(self.name)
         tally.doubt(*_unobserved(case.readings, found), *_missing(case, found), *_unasked(case, found))
+        tally.doubt(*_returned(case.readings, found))
         for (keyspace, name), directories in found.items():
             if time.monotonic() > ends:
                 tally.doubt(Doubt("time", f"the time limit of {limit_s:g} s passed after {tally.judged} tables"))
@@ -168,6 +169,31 @@ def _unasked(case: Evidence, found: Mapping[tuple[str, str], Sequence[_Directory
             for directory in directories:
                 places.setdefault(directory.phase, set()).add(directory.node)
             text = f"{where(places, 'has', 'have')} a data directory of the table, and no operation can have created it"
+            yield Doubt("undecided", text, (f"{keyspace}.{name}",))
+
+
+def _returned(readings: FinalReadings, found: Mapping[tuple[str, str], Sequence[_Directory]]) -> Iterator[Doubt]:
+    """Yield a doubt for each table that nodes keep, after the restart, in a directory of a former life that they had not before."""
+    read = {
+        directory.node for directories in found.values() for directory in directories if directory.phase == PHASES[0]
+    }
+    known = {
+        (schema.node, *key, relation.id)
+        for schema in readings.schemas
+        for relations in (schema.tables, schema.views)
+        for key, relation in relations.items()
+    }
+    shown = {schema.node for schema in readings.schemas if schema.phase == PHASES[1]}
+    for (keyspace, name), directories in found.items():
+        before = {(directory.node, directory.id) for directory in directories if directory.phase == PHASES[0]}
+        after = {(directory.node, directory.id) for directory in directories if directory.phase == PHASES[1]}
+        returned = sorted(
+            node
+            for node, identity in after - before
+            if node in read & shown and identity is not None and (node, keyspace, name, identity) not in known
+        )
+        if returned:
+            text = f"{listing(returned)} had a directory of a former life of the table after the restart alone"
             yield Doubt("undecided", text, (f"{keyspace}.{name}",))
 
 

@@ -401,7 +401,9 @@ def _relations(
     for kind, relations in (("table", schema.tables), ("view", schema.views)):
         for key, table in relations.items():
             subject = SchemaObject(kind, *key)
-            if table.has_own_row and (kind, *key) not in derived and parts.is_known(subject):
+            # What came back after it was dropped has the options that it had then: that it is there is another finding.
+            is_expected = parts.is_known(subject) and parts.may_exist(subject)
+            if table.has_own_row and (kind, *key) not in derived and is_expected:
                 for side, options in _sides(schema, subject, table):
                     found.setdefault(side, []).append((subject, table, options))
     return found

@@ -36,6 +36,7 @@ from schemaquake.checkers.schema.judge import Findings, judge
 from schemaquake.checkers.schema.matching import (
     find_faults_of_drop,
     find_missing_words,
+    find_unasked_words,
     is_aggregate,
     is_column,
     is_function,
@@ -208,6 +209,10 @@ def _function(schema: NodeSchema, subject: SchemaObject, parts: PossibleParts, _
 def _aggregate(schema: NodeSchema, subject: SchemaObject, parts: PossibleParts, _clock: WallClock) -> _Strangers:
     shown = schema.aggregates[subject.keyspace, subject.name].definition
     yield from _whole(subject, parts, shown, is_aggregate)
+    live = schema.live.get(subject)
+    if live is not None and live.statement is not None:
+        for words in find_unasked_words(live.statement):
+            yield _Strange("statement in memory", live.statement, text=f"says {words}")
 
 
 def _index(schema: NodeSchema, subject: SchemaObject, parts: PossibleParts, _clock: WallClock) -> _Strangers:

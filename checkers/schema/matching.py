@@ -18,6 +18,7 @@ from schemaquake.checkers.schema.wall_clock import WallClock
 __all__ = [
     "find_faults_of_drop",
     "find_missing_words",
+    "find_unasked_words",
     "is_aggregate",
     "is_column",
     "is_function",
@@ -108,6 +109,13 @@ def find_missing_words(statement: str) -> Iterator[str]:
     for words in ("CALLED ON NULL INPUT", "LANGUAGE java"):
         if re.search(rf"\b{words}\b", " ".join(statement.partition("$$")[0].split())) is None:
             yield words
+
+
+def find_unasked_words(statement: str) -> Iterator[str]:
+    """Yield what a CREATE AGGREGATE says, and none is asked for with (`schemaquake.harness.ddl.schema_changes.create_aggregate`)."""
+    found = re.search(r"\bINITCOND\s+(?!null\b)(\S+)", statement, re.IGNORECASE)
+    if found is not None:
+        yield f"INITCOND {found[1]}"
 
 
 def must_precede(some: Sequence[PossibleValue], others: Sequence[PossibleValue]) -> bool:

@@ -108,6 +108,11 @@ class PossibleParts:
         births = (*life.creates, *(keyspace.creates if keyspace is not None else ()))
         return any(certainly_applied(create) for create in births)
 
+    def may_exist(self, subject: SchemaObject) -> bool:
+        """Tell if the object can be there in the end: a CREATE of it may have come after everything that certainly removed it."""
+        life = self._lives.get(subject)
+        return life is None or any(not _before(create, life.settled) for create in life.creates)
+
     def values(self, part: Part) -> Sequence[PossibleValue]:
         """Return the values that the part can have, without those that are superseded; renames are followed."""
         writes = self._writes.get(part)

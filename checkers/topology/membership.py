@@ -61,7 +61,7 @@ class Membership:
             return Verdict.unknown(self.name, nothing)
         tally = Tally(self.name, keep=LIMITS.findings)
         tally.doubt(*_list_unread(case), *_list_strange_gossip(case))
-        tally.doubt(*_list_contradictions(case), *_list_strange_places(case))
+        tally.doubt(*_list_contradictions(case), *_list_strange_places(case), *_list_doubles(case))
         for account in case.read:
             tally.judge(*_judge_account(case, account))
         tally.judge(*_judge_agreement(case))
@@ -151,7 +151,7 @@ def _list_strange_gossip(case: _Case) -> Iterator[Doubt]:
         for node, state in case.certain.items():
             status = (account.gossip or {}).get(case.addresses.get(node, ""))
             if account.gossip and node in case.addresses and state == "normal" and status != "NORMAL":
-                shown = "is not in gossip" if status is None else f"is {status} in gossip"
+                shown = "is not in gossip" if status is None else f"is {status or 'without a status'} in gossip"
                 yield Doubt("undecided", f"{phase_text(account.phase)} {node}, a member, {shown} of {account.node}")
 
 
@@ -167,6 +167,7 @@ def _list_contradictions(case: _Case) -> Iterator[Doubt]:
             if entry.get("state") not in OUTSIDE
         }
         strange = sorted(address for address, identity in entries.items() if members.get(address) != identity)
+        strange += sorted(address for address in members if account.directory and address not in entries)
         strange += sorted(
             node
             for node, state in case.certain.items()
@@ -179,6 +180,23 @@ def _list_contradictions(case: _Case) -> Iterator[Doubt]:
             yield Doubt(
                 "undecided", f"{when} the directory of {account.node} contradicts its peers on {listing(strange)}"
             )
+
+
+def _list_doubles(case: _Case) -> Iterator[Doubt]:
+    """Yield a doubt for each account with a member that is listed under an address not its own, or whose host id or token another has."""
+    for account in case.read if case.settled else ():
+        strange = [address for address, member in account.members.items() if member.get("address") != address]
+        bearers: dict[str, set[str]] = {}
+        for address, member in account.members.items():
+            for mark in {member.get("host_id"), *(member.get("tokens") or ())} - {None}:
+                bearers.setdefault(str(mark), set()).add(address)
+        strange += [address for some in bearers.values() if len(some) > 1 for address in some]
+        gossip = account.gossip or account.members
+        strange += [address for address in account.members.keys() - case.addresses.values() if address not in gossip]
+        if strange:
+            when = phase_text(account.phase)
+            text = f"{when} the account of {account.node} contradicts itself on {listing(sorted(set(strange)))}"
+            yield Doubt("undecided", text)
 
 
 def _list_strange_places(case: _Case) -> Iterator[Doubt]:
@@ -222,42 +240,41 @@ def _judge_account(case: _Case, account: Account) -> Iterator[Anomaly]:
 
 
 def _report_missing(case: _Case, account: Account, node: str) -> Anomaly:
-    decided = case.decided_by(node)
-    failed = decided is not None and decided.outcome == "fail"
-    then = f"{node} is a member, and every node must list it."
-    if decided is not None:
-        then = (
-            f"the answer to T1 proves that nothing was changed, so {then}"
-            if failed
-            else f"T1 was acknowledged, so {then}"
-        )
-    return _report(
-        "failed-change-took-effect" if failed else "missing-member",
+    return _report_other(
+        case,
         account,
-        [node, account.node],
-        case.of(node),
-        then,
-        f"{phase_text(account.phase)} {account.node} lists only {listing(sorted(_names(case, account)))}.",
+        node,
+        "missing-member",
+        f"{node} is a member, and every node must list it.",
+        f"{account.node} lists only {listing(sorted(_names(case, account)))}.",
     )
 
 
 def _report_ghost(case: _Case, account: Account, node: str, sources: Sequence[str]) -> Anomaly:
+    return _report_other(
+        case,
+        account,
+        node,
+        "ghost-member",
+        f"{node} is no member, and no node may list it.",
+        f"{account.node} lists {case.addresses[node]} in {listing(sources)}.",
+    )
+
+
+def _report_other(case: _Case, account: Account, node: str, kind: str, then: str, seen: str) -> Anomaly:
+    """Report that an account differs from what the last answer about a node decided; after a refusal, that the change took effect."""
     decided = case.decided_by(node)
     failed = decided is not None and decided.outcome == "fail"
-    then = f"{node} is no member, and no node may list it."
     if decided is not None:
-        then = (
-            f"the answer to T1 proves that nothing was changed, so {then}"
-            if failed
-            else f"T1 was acknowledged, so {then}"
-        )
+        because = "the answer to T1 proves that nothing was changed" if failed else "T1 was acknowledged"
+        then = f"{because}, so {then}"
     return _report(
-        "failed-change-took-effect" if failed else "ghost-member",
+        "failed-change-took-effect" if failed else kind,
         account,
         [node, account.node],
         case.of(node),
         then,
-        f"{phase_text(account.phase)} {account.node} lists {case.addresses[node]} in {listing(sources)}.",
+        f"{phase_text(account.phase)} {seen}",
     )
 
 
@@ -283,7 +300,7 @@ def _judge_agreement(case: _Case) -> Iterator[Anomaly]:
             for account in accounts:
                 member = account.members.get(address)
                 if member is None and _is_decided(case, address):
-                    continue  # a missing member is a finding of its own
+                    continue  # a missing member is a finding of its own, and so is a stranger
                 said = ("no member",) if member is None else (str(member["host_id"]), *member["tokens"])
                 told.setdefault(said, []).append(account.node)
             if len(told) > 1:
@@ -291,7 +308,9 @@ def _judge_agreement(case: _Case) -> Iterator[Anomaly]:
 
 
 def _is_decided(case: _Case, address: str) -> bool:
-    return address not in case.addresses.values() or any(case.addresses.get(n) == address for n in case.certain)
+    """Tell if a member at an address, or the lack of it, is judged by the operations."""
+    known = address in case.addresses.values()
+    return any(case.addresses.get(node) == address for node in case.certain) if known else case.knows_all
 
 
 def _report_disagreement(

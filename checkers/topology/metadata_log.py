@@ -2,31 +2,38 @@
 
 Judges the entries (epoch, kind, entry id) that each node had after the cluster settled and after every node was
 restarted (`epochs` rows; Cassandra 6.0).
-Finds: `forked-metadata-log`, `gap-in-metadata-log`, `lost-metadata`. Source: CEP-21, one log of epochs; CASSANDRA-21455
-(logs with gaps).
+Finds: `forked-metadata-log`, `gap-in-metadata-log`, `lost-metadata`, `unlogged-change`. Source: CEP-21, one log of epochs;
+CASSANDRA-21455 (logs with gaps); kinds of entries: `tcm/Transformation.java`.
 
 A node that joined, or was far behind, begins with a snapshot, so that its entries may begin later than those of others;
 a gap before a snapshot is legal. Entries that another node has and this one lacks only count as lost if they were known
 before the restart, because the newest may still be on their way.
+
+A log that begins with epoch 1 has an entry for every change that was acknowledged and cannot have done nothing: one of options may,
+and one with IF [NOT] EXISTS. Entries that no log can have are doubts: of no kind, of one id and two kinds, and changes of the ring while
+nobody changed it. One id twice is none, for 6.0-alpha2 commits a change again whose answer was late.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import orjson
 import pyarrow.compute as pc
 
 from schemaquake.checkers.evidence.evidence import Evidence
+from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import listing, phase_text
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.findings.tally import Tally
 from schemaquake.checkers.topology.accounts import PHASES
+from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict
 
@@ -34,6 +41,11 @@ __all__ = ["MetadataLog"]
 
 _SNAPSHOTS: Final = frozenset({"2", "3"})
 """Kinds of entries that stand for all before them (FORCE_SNAPSHOT, TRIGGER_SNAPSHOT)."""
+_SCHEMA: Final = frozenset({"4"}) | SCHEMA_CHANGES
+"""Kinds of entries that change the schema: servers have one for all, simulated clusters one for each statement."""
+_KIND: Final = re.compile(r"\d{1,3}|[A-Za-z][A-Za-z_-]*")
+_MAY_DO_NOTHING: Final = frozenset({"alter-options", "alter-view", "alter-keyspace"})
+_CONDITIONS: Final = ("if_exists", "if_not_exists")
 
 
 class _Entry(NamedTuple):
@@ -52,10 +64,13 @@ class _Log:
     phase: str
     node: str
     entries: Sequence[_Entry]
+    unreadable: bool = False
+    """True if some are no entries: an epoch, a kind and an id each."""
 
     @property
-    def by_epoch(self) -> Mapping[int, _Entry]:
-        return {entry.epoch: entry for entry in self.entries}
+    def is_whole(self) -> bool:
+        """True if every entry from epoch 1 on is there."""
+        return [entry.epoch for entry in self.entries] == list(range(1, len(self.entries) + 1))
 
 
 class MetadataLog:
@@ -63,19 +78,27 @@ class MetadataLog:
 
     name = "metadata-log"
     scope: Literal["keyspace", "run"] = "run"
-    finds: tuple[str, ...] = ("forked-metadata-log", "gap-in-metadata-log", "lost-metadata")
+    finds: tuple[str, ...] = ("forked-metadata-log", "gap-in-metadata-log", "lost-metadata", "unlogged-change")
     vouches: bool = True
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:  # noqa: ARG002 - a few thousand entries take no time
         """Judge all logs. Stats: the last epoch by phase and node."""
-        logs = [log for log in _read_logs(Evidence.of(records)) if log.entries]
-        if not logs:
+        evidence = Evidence.of(records)
+        shown = _read_logs(evidence)
+        unreadable = [log for log in shown if log.unreadable]
+        logs = [log for log in shown if log.entries and not log.unreadable]
+        if not logs and not unreadable:
             return Verdict.unknown(self.name, Doubt("nothing-to-judge", "no node showed entries of a metadata log"))
         tally = Tally(self.name, keep=LIMITS.findings)
+        for log in unreadable:
+            text = f"{phase_text(log.phase)} the log of {log.node} has entries that are no epoch, kind and id"
+            tally.doubt(Doubt("unread", text))
+        tally.doubt(*(Doubt("undecided", text) for text in (*_list_shared_ids(logs), *_list_strangers(logs, evidence))))
         tally.judge(*_find_forks(logs))
         for log in logs:
             tally.judge(*_find_gaps(log))
         tally.judge(*_find_losses(logs))
+        tally.judge(*_find_unlogged(logs, evidence))
         last: dict[str, dict[str, int]] = {}
         for log in logs:
             last.setdefault(log.phase, {})[log.node] = log.entries[-1].epoch
@@ -87,17 +110,58 @@ def _read_logs(evidence: Evidence) -> Sequence[_Log]:
     table = evidence.observations
     rows = table.filter(pc.equal(table["kind"], "epochs")).sort_by([("time", "ascending")]).to_pylist()
     found = {
-        (row["phase"], row["node"]): sorted(
-            _Entry(int(e), str(k), str(i)) for e, k, i in orjson.loads(row["definition"])["entries"]
-        )
+        (row["phase"], row["node"]): _log(row["phase"], row["node"], orjson.loads(row["definition"])["entries"])
         for row in rows
         if row["definition"] is not None
     }
-    return [
-        _Log(phase, node, found[phase, node])
-        for phase in PHASES
-        for _, node in sorted(k for k in found if k[0] == phase)
+    return [found[phase, node] for phase in PHASES for _, node in sorted(k for k in found if k[0] == phase)]
+
+
+def _log(phase: str, node: str, entries: Sequence[Sequence[Any]]) -> _Log:
+    if not all(map(_is_entry, entries)):
+        return _Log(phase, node, (), unreadable=True)
+    return _Log(phase, node, sorted(_Entry(*entry) for entry in entries))
+
+
+def _is_entry(entry: Sequence[Any]) -> bool:
+    return [type(part) for part in entry] == [int, str, str] and _KIND.fullmatch(entry[1]) is not None
+
+
+def _list_shared_ids(logs: Sequence[_Log]) -> Iterator[str]:
+    """Yield the ids under which logs have entries of more than one kind: an id is that of one change."""
+    kinds: dict[str, set[str]] = {}
+    for log in logs:
+        for entry in log.entries:
+            kinds.setdefault(entry.id, set()).add(entry.kind)
+    if shared := sorted(identity for identity, found in kinds.items() if len(found) > 1):
+        yield f"the metadata log has entries of several kinds under the id {listing(shared)}"
+
+
+def _list_strangers(logs: Sequence[_Log], evidence: Evidence) -> Iterator[str]:
+    """Yield the entries, after the run's first change of the schema, that change the ring although nothing of the run does."""
+    began = _epoch_of_first_change(evidence)
+    if began is None or evidence.notes.membership.operations or evidence.notes.upgrades.operations:
+        return
+    later = {entry for log in logs for entry in log.entries if entry.epoch > began}
+    strangers = sorted(entry for entry in later if entry.kind not in _SCHEMA | _SNAPSHOTS)
+    if strangers:
+        yield f"the ring was changed while the run went on, and not by it: {listing(entry.text() for entry in strangers)}"
+
+
+def _epoch_of_first_change(evidence: Evidence) -> int | None:
+    """Return the first epoch that a coordinator showed after a change of the schema that it had acknowledged; null if none did."""
+    acked: dict[str | None, int] = {}
+    for change in evidence.changes.all:
+        if change.acknowledged and change.completed is not None:
+            acked[change.node] = min(change.completed, acked.get(change.node, change.completed))
+    table = evidence.observations
+    rows = table.filter(pc.equal(table["kind"], "version")).select(["time", "node", "definition"]).to_pylist()
+    shown = [
+        orjson.loads(row["definition"]).get("epoch")
+        for row in rows
+        if row["definition"] is not None and row["time"] > acked.get(row["node"], row["time"])
     ]
+    return min((epoch for epoch in shown if epoch is not None), default=None)
 
 
 def _find_forks(logs: Sequence[_Log]) -> Iterator[Anomaly]:
@@ -156,3 +220,41 @@ def _find_losses(logs: Sequence[_Log]) -> Iterator[Anomaly]:
                     f"the log of {log.node} ends with epoch {log.entries[-1].epoch}.",
                 ),
             )
+
+
+def _find_unlogged(logs: Sequence[_Log], evidence: Evidence) -> Iterator[Anomaly]:
+    """Yield a finding for a phase whose logs, each of them whole, have fewer entries than changes were acknowledged before."""
+    for phase in PHASES:
+        began = evidence.notes.began(f"final-{phase}")
+        whole = [log for log in logs if log.phase == phase]
+        nodes = {schema.node for schema in evidence.readings.schemas if schema.phase == phase}
+        is_complete = whole and all(log.is_whole for log in whole) and nodes <= {log.node for log in whole}
+        if began is None or not is_complete or evidence.notes.upgrades.operations:
+            continue
+        entries = {entry.epoch for log in whole for entry in log.entries if entry.kind in _SCHEMA}
+        acknowledged = [change for change in evidence.changes.all if _is_effective(change, began)]
+        if len(entries) < len(acknowledged):
+            yield anomaly(
+                "unlogged-change",
+                objects=sorted({change.key for change in acknowledged if change.key is not None}),
+                nodes=[log.node for log in whole],
+                ops=[change.index for change in acknowledged],
+                evidence={"phase": phase, "acknowledged": len(acknowledged), "in_the_log": len(entries)},
+                explanation=Argument(
+                    [],
+                    f"{len(acknowledged)} changes were acknowledged that cannot have done nothing, and each is an entry of the log.",
+                    f"{phase_text(phase)} the logs of {listing(log.node for log in whole)} begin with epoch 1, and have {len(entries)} entries of such changes.",
+                ),
+            )
+
+
+def _is_effective(change: PairedOperation, before: int) -> bool:
+    """Tell if a change was acknowledged before a time (ns) and cannot have done nothing."""
+    argument = change.argument if isinstance(change.argument, dict) else {}
+    return (
+        change.acknowledged
+        and change.completed is not None
+        and change.completed < before
+        and change.f in SCHEMA_CHANGES - _MAY_DO_NOTHING
+        and not any(argument.get(name) for name in _CONDITIONS)
+    )

@@ -2,7 +2,8 @@
 
 Judges, key by key, `add` (an integer), `increment` and `decrement` (by one, or by their value) and `read` (an integer).
 A read lies between the sum of the additions that were answered before it began and of those that may have taken effect
-before it ended; subtractions the other way round. In O(n log n): cumulative sums and binary search.
+before it ended; subtractions the other way round. In O(n log n): cumulative sums and binary search. A read whose level promises
+nothing (`schemaquake.checkers.values.data_calls`) may miss additions: nothing that may have happened before it is certain.
 Finds: `counter-out-of-bounds`. Source: the counter test of the field (Kingsbury).
 """
 
@@ -16,13 +17,14 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.operation_lines import OperationLines
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.findings.argument import Argument, label
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.findings.tally import Tally
-from schemaquake.checkers.values.data_calls import group_calls_by_key, list_objects
+from schemaquake.checkers.values.data_calls import Levels, group_calls_by_key, list_objects
 from schemaquake.harness.errors import HistoryError
 from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict
@@ -54,6 +56,7 @@ class Counter:
             nothing = Doubt("nothing-to-judge", "no counter was added to and read")
             return Verdict.unknown(self.name, nothing)
         operations = OperationLines(records.history)
+        levels = Levels(Evidence.of(records))
         tally = Tally(self.name, keep=LIMITS.findings)
         out_of_bounds = reads = additions = 0
         for key, calls in counters.items():
@@ -61,11 +64,11 @@ class Counter:
             if strange:
                 text = f"{len(strange)} reads were answered with no integer, the first of them op {strange[0].index}"
                 tally.doubt(Doubt("undecided", text, list_objects(key)))
-            lacking = _list_lacking(calls)
+            lacking = [read for read in _list_lacking(calls) if levels.promise(read) is not False]
             if lacking:
                 text = f"{len(lacking)} reads found no counter that had been added to before, the first of them op {lacking[0].index}"
                 tally.doubt(Doubt("undecided", text, list_objects(key)))
-            bounds = _Bounds(calls, self.start)
+            bounds = _Bounds(calls, self.start, levels)
             wrong = np.flatnonzero((bounds.values < bounds.lowest) | (bounds.values > bounds.highest))
             for at in wrong:
                 tally.find("counter-out-of-bounds", partial(bounds.report, key, int(at), len(wrong), operations))
@@ -104,7 +107,7 @@ def _is_sum(value: Any) -> bool:
 class _Bounds:
     """The reads of one counter, and the lowest and highest value that each may have."""
 
-    def __init__(self, calls: Sequence[PairedOperation], start: int) -> None:
+    def __init__(self, calls: Sequence[PairedOperation], start: int, levels: Levels) -> None:
         self.reads = [call for call in calls if call.f == "read" and call.type == "ok" and type(call.value) is int]
         self.values = _exact_array([read.value for read in self.reads])
         possible = [call for call in calls if call.f in _ADDING and call.possible]
@@ -116,7 +119,10 @@ class _Bounds:
         read_to = np.array([read.completed for read in self.reads], np.int64)
         ups, downs = amounts > 0, amounts < 0
         # Intervals are closed: an addition that ends in the instant in which a read begins need not precede it.
-        surely = [_sums(ended[certain & sign], amounts[certain & sign], read_from, "left") for sign in (ups, downs)]
+        owed = np.array([levels.promise(read) is not False for read in self.reads], bool)
+        surely = [
+            owed * _sums(ended[certain & sign], amounts[certain & sign], read_from, "left") for sign in (ups, downs)
+        ]
         possibly = [_sums(begun[sign], amounts[sign], read_to, "right") for sign in (ups, downs)]
         self.lowest = start + surely[0] + possibly[1]
         self.highest = start + possibly[0] + surely[1]

@@ -1,4 +1,9 @@
-"""Calls on data: the operations of a few functions, grouped by key."""
+"""Calls on data: the operations of a few functions, grouped by key, and what the levels of their reads promise.
+
+A read may say at which level it was asked and at which level additions were made (`consistency` and `additions` of its argument),
+for additions are plain values. Where the two must share a replica (R + W > N), it shows every addition that was acknowledged
+before it began. Histories of other tools do not say it.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +12,41 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.operations import PairedOperation, operations
-from schemaquake.harness.model.records import plain
+from schemaquake.checkers.quorum.operations import find_replication_factors, share_a_replica
+from schemaquake.harness.model.records import keyspace_of, plain
 
-__all__ = ["group_calls_by_key", "list_objects"]
+__all__ = ["Levels", "group_calls_by_key", "list_objects"]
+
+
+class Levels:
+    """The promises that the levels of a run's reads make."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self._evidence = evidence
+        self._factors: dict[str, frozenset[int]] = {}
+
+    def promise(self, read: PairedOperation) -> bool | None:
+        """Return whether the read shares a replica with every acknowledged addition; None: its levels are not known.
+
+        While nodes join and leave, or the replication factor changes, the levels alone promise nothing.
+        Raises HistoryError for an unknown level.
+        """
+        levels = read.argument if isinstance(read.argument, dict) else {}
+        if not levels.keys() >= {"consistency", "additions"}:
+            return None
+        factors = self._factors_of(read.key)
+        if self._evidence.notes.membership.operations or len(factors) != 1:
+            return False
+        return share_a_replica(str(levels["additions"]), str(levels["consistency"]), factors)
+
+    def _factors_of(self, key: str | None) -> frozenset[int]:
+        keyspace = str(keyspace_of(key))
+        if keyspace not in self._factors:
+            history = self._evidence.history
+            self._factors[keyspace] = find_replication_factors(history.filter(pc.equal(history["key"], keyspace)))
+        return self._factors[keyspace]
 
 
 def group_calls_by_key(

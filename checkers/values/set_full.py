@@ -2,7 +2,9 @@
 
 Judges, key by key, `add` of one element and `read` of all of them (a list). For each element, it finds the time at which
 it was *known* (its add was answered, or a read showed it), the last read that showed it, and the last that did not.
-Finds: `lost-element`, `stale-element` (only where every read must be fresh), `duplicated-element`, `unexpected-element`.
+Finds: `lost-element`, `stale-element` (only where a read must be fresh), `duplicated-element`, `unexpected-element`. A read
+must be fresh where its level and that of the additions share a replica (`schemaquake.checkers.values.data_calls`): then it shows
+every element whose add was acknowledged before it began.
 Source: CASSANDRA-12126 and the set tests of the field (Kingsbury).
 
 | an element is | if |
@@ -26,13 +28,14 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.operation_lines import OperationLines, shortened
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.findings.argument import Argument, label
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.findings.tally import Tally
-from schemaquake.checkers.values.data_calls import group_calls_by_key, list_objects
+from schemaquake.checkers.values.data_calls import Levels, group_calls_by_key, list_objects
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Anomaly, Doubt, Stat, Verdict
@@ -44,8 +47,8 @@ __all__ = ["SetFull"]
 class SetFull:
     """Added elements stay in the set, once each.
 
-    `fresh`: a read must show every element known before it began (a linearizable set); otherwise a late element is
-    counted as stale, and only one that never comes back is lost.
+    `fresh`: every read must show every element known before it began (a linearizable set); otherwise only reads whose levels
+    promise it, and a late element that no such read lacks is counted as stale.
     """
 
     name: str = "set-full"
@@ -65,6 +68,7 @@ class SetFull:
         if not sets:
             return Verdict.unknown(self.name, Doubt("nothing-to-judge", "no set was added to and read"))
         operations = OperationLines(records.history)
+        levels = Levels(Evidence.of(records))
         tally = Tally(self.name)
         unread: list[str] = []
         never_read = 0
@@ -79,7 +83,7 @@ class SetFull:
                 text = f"{len(strange)} reads were answered with no list, the first of them op {strange[0].index}"
                 tally.doubt(Doubt("undecided", text, list_objects(key)))
                 calls = [call for call in calls if call not in strange]  # noqa: PLW2901 - those that can be judged
-            timeline = _Timeline(calls)
+            timeline = _Timeline(calls, levels)
             if len(tally.anomalies) < LIMITS.findings_of_all:
                 tally.add(*timeline.findings(key, operations, fresh=self.fresh))
             stats.update(timeline.counts())
@@ -123,6 +127,7 @@ class _Element:
     outcome: str = ""
     lacking: int | None = None  # position of the last read that began after it was known and lacks it
     shown: int | None = None  # position of the last read that shows it
+    missed: int | None = None  # position of the last read that lacks it although it was owed to it
 
     @property
     def certain(self) -> bool:
@@ -132,7 +137,7 @@ class _Element:
 class _Timeline:
     """The elements of one set, with the reads that show and lack each."""
 
-    def __init__(self, calls: Sequence[PairedOperation]) -> None:
+    def __init__(self, calls: Sequence[PairedOperation], levels: Levels) -> None:
         self.reads = [call for call in calls if call.f == "read" and call.type == "ok"]
         self.reads.sort(key=lambda read: read.invoked)
         self.elements: dict[Hashable, _Element] = {}
@@ -146,6 +151,7 @@ class _Timeline:
         ends = np.array([_end(read) for read in self.reads], np.int64)
         self._latest_end = _RangeMaximum(ends)
         self._earliest_end = _RangeMaximum(-ends)
+        self._owing = np.flatnonzero(np.array([levels.promise(read) is True for read in self.reads], bool))
         for element in self.elements.values():
             self._classify(element)
 
@@ -198,6 +204,19 @@ class _Timeline:
         began = int(self._invoked[element.lacking])
         shown_later = any(self._latest_end.between(begin, end) >= began for begin, end in element.runs)
         element.outcome = "stale" if shown_later else "lost"
+        element.missed = self._last_missed(element)
+
+    def _last_missed(self, element: _Element) -> int | None:
+        """Find the last read that lacks the element although its level owed it: the add was acknowledged before; None: there is none."""
+        acknowledged = [add.completed for add in element.adds if add.type == "ok" and add.completed is not None]
+        if not acknowledged:
+            return None
+        first = int(np.searchsorted(self._invoked, min(acknowledged), side="right"))
+        showing = np.zeros(len(self.reads), bool)
+        for begin, end in element.runs:
+            showing[begin:end] = True
+        lacking = self._owing[(self._owing >= first) & ~showing[self._owing]]
+        return int(lacking[-1]) if len(lacking) else None
 
     def _last_lacking(self, element: _Element, after: int) -> int | None:
         """Find the last read from position `after` on that lacks the element; None: there is none."""
@@ -237,7 +256,8 @@ class _Timeline:
     def findings(self, key: str | None, operations: OperationLines, *, fresh: bool) -> Sequence[Anomaly]:
         found: list[Anomaly] = []
         lost = [element for element in self.elements.values() if element.outcome == "lost"]
-        stale = [element for element in self.elements.values() if element.outcome == "stale"] if fresh else []
+        late = [element for element in self.elements.values() if element.outcome == "stale"]
+        stale = late if fresh else [element for element in late if element.missed is not None]
         for kind, elements in (("lost-element", lost), ("stale-element", stale)):
             found += [
                 self._report_element(kind, key, element, len(elements), operations)
@@ -255,7 +275,8 @@ class _Timeline:
         assert element.lacking is not None
         assert element.known is not None
         add = next((add for add in element.adds if add.type == "ok"), element.adds[0])
-        lacking = self.reads[element.lacking]
+        missed = element.missed if kind == "stale-element" and element.missed is not None else element.lacking
+        lacking = self.reads[missed]
         shown = None if element.shown is None else self.reads[element.shown]
         calls = [add, *([shown] if shown is not None else []), lacking]
         lines = operations.lines([call.index for call in calls])

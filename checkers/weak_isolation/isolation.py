@@ -63,6 +63,12 @@ class WeakIsolation:
         """Load what is compiled; called while the history is still being read."""
         self.check(Records.of(example_history("w")), limit_s=60)
 
+    def compile_all(self) -> None:
+        """Compile what any history can need."""
+        for last in ((), (1,), (3,)):
+            for write in ("w", "append"):
+                self.check(Records.of(example_history(write, *last)), limit_s=60)
+
     def check(self, records: Records, *, limit_s: float) -> Verdict:
         """Judge every transaction of the run. Unknown if there is none. Raises HistoryError."""
         return of_each_table(

@@ -9,6 +9,7 @@ from typing import Final, Literal, TypeAlias
 
 from schemaquake.checkers.weak_isolation.causality import TooMuch
 from schemaquake.checkers.weak_isolation.levels import LEVELS, Level, ruled_out
+from schemaquake.harness.compiled import working_time
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.verdict import Doubt
 
@@ -28,7 +29,7 @@ class Question:
     kind: Kind
     level: Level
     limit_s: float
-    began: float = field(default_factory=time.monotonic)
+    began: float = field(default_factory=working_time)
     seconds: dict[str, JSON] = field(default_factory=dict)
 
     def lap(self, part: str, since: float) -> float:
@@ -39,7 +40,7 @@ class Question:
 
     def late(self) -> bool:
         """Tell whether the time is up."""
-        return time.monotonic() > self.began + self.limit_s
+        return working_time() > self.began + self.limit_s
 
     def too_much(self, limit: TooMuch) -> Doubt:
         """Name the limit that was reached."""

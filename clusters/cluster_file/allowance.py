@@ -7,6 +7,7 @@ injected. No fault may last longer than `max_fault_seconds`, after which the nod
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from schemaquake.clusters.cluster_file.model import ClusterFile
@@ -15,8 +16,10 @@ from schemaquake.harness.errors import FaultNotAllowed, PlanError
 from schemaquake.harness.faults.executor import compose
 from schemaquake.harness.faults.owners_limits import most_down
 from schemaquake.harness.faults.requests import requested_faults
+from schemaquake.harness.model.aim import Aim
+from schemaquake.harness.model.context import Context
 from schemaquake.harness.model.plan import Plan
-from schemaquake.harness.model.protocols import AllowedByOptions, Nemesis, Shortenable
+from schemaquake.harness.model.protocols import AllowedByOptions, Nemesis, Shortenable, TopologyNemesis
 from schemaquake.harness.model.traits import nemesis_traits
 from schemaquake.harness.registry import load
 from schemaquake.harness.run.phases import main_limit_s
@@ -84,6 +87,8 @@ def _contradictions(plan: Plan, file: ClusterFile) -> Iterator[str]:
         if written is not None and planned != written:
             yield f"{aspect} of the plan is {planned}, and that of the cluster file {written}: change one of them"
     if file.provider == "ssh":
+        if plan.spares > len(file.spares):
+            yield f"--spares {plan.spares}: the cluster file names {len(file.spares)}: add [[spares]] to it, once a host"
         for option in plan.options:
             if option.startswith(server_options.PREFIXES):
                 yield f"-O {option} is for servers that the harness makes itself, not for those of a deployed cluster: leave it out"
@@ -119,7 +124,12 @@ def _too_many_down(plan: Plan, file: ClusterFile) -> Iterator[str]:
         for number, request in enumerate(requested_faults(plan))
     ]
     planned = [(nemeses[fault.nemesis], fault) for fault in compose(list(nemeses.values()), context)]
-    down = most_down([*planned, *requested])
+    aimed = [
+        (load("nemeses", aim.nemesis), replace(operation, nodes=aim.nodes, parameters=aim.parameters))
+        for _, operation in planned
+        if (aim := Aim.of(operation)) is not None
+    ]
+    down = most_down([*planned, *aimed, *requested])
     if len(down) > limit:
         yield (
             f"the plan takes down {len(down)} nodes at once ({', '.join(sorted(down))}), and max_nodes_down is {limit}: raise "
@@ -140,6 +150,9 @@ def _overlong_faults(plan: Plan, file: ClusterFile) -> Iterator[str]:
     for nemesis in _nemeses(plan):
         if nemesis_traits(nemesis).allowed_by is None:
             continue
+        if isinstance(nemesis, TopologyNemesis):  # what is done to the membership is undone by nobody
+            yield from _overlong_aims(nemesis, context, limit_s)
+            continue
         longest_s = max((fault.ends_s - fault.begins_s for fault in compose([nemesis], context)), default=0)
         if longest_s > limit_s:
             shorter = (
@@ -158,3 +171,13 @@ def _overlong_faults(plan: Plan, file: ClusterFile) -> Iterator[str]:
             f"{request.reason} holds its fault for the whole main phase, which may last {held_s:g} s, and max_fault_seconds "
             f"is {limit_s:g}: raise that in the cluster file, or say --time-limit {plan.time_limit_s * limit_s / held_s:g}"
         )
+
+
+def _overlong_aims(nemesis: TopologyNemesis, context: Context, limit_s: float) -> Iterator[str]:
+    for operation in compose([nemesis], context):
+        aim = Aim.of(operation)
+        if aim is not None and aim.hold_s > limit_s:
+            yield (
+                f"-O aim of --nemesis {nemesis.name} holds its fault for {aim.hold_s:g} s, and max_fault_seconds is {limit_s:g}: "
+                f"raise that in the cluster file, or say -O aim-s={limit_s:g}"
+            )

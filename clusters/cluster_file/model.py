@@ -31,6 +31,7 @@ __all__ = [
     "ClusterFile",
     "Commands",
     "Docker",
+    "Joining",
     "Jump",
     "NodeTable",
     "Paths",
@@ -47,6 +48,8 @@ __all__ = [
 WORDS: Final = ("partition", "packets", "kill", "stop", "pause", "restart", "clock", "errors", "topology")
 """The words of `allow` that every installation knows. An installed nemesis may bring a word of its own (`allowed_by`)."""
 
+_EMPTIED_PARTS: Final = 3
+"""The least parts of a path whose folder may be emptied, the root included."""
 _SECRET_NAME: Final = re.compile(r"passw|secret|token|credential|api_?key", re.IGNORECASE)
 
 
@@ -65,6 +68,14 @@ def _address(text: str) -> str:
 def _path_on_node(text: str) -> str:
     if not PurePosixPath(text).is_absolute() or ".." in PurePosixPath(text).parts:
         raise ValueError("a path on a node begins at the root and goes down; write it from /")
+    return text
+
+
+def _emptied_path(text: str) -> str:
+    if len(PurePosixPath(_path_on_node(text)).parts) < _EMPTIED_PARTS:
+        raise ValueError(
+            "all that lies in this folder is deleted; write the server's own, for example /var/lib/cassandra/data"
+        )
     return text
 
 
@@ -89,6 +100,7 @@ def _word(text: str) -> str:
 
 
 Address: TypeAlias = Annotated[str, AfterValidator(_address)]
+EmptiedPath: TypeAlias = Annotated[str, AfterValidator(_emptied_path)]
 NodePath: TypeAlias = Annotated[str, AfterValidator(_path_on_node)]
 Port: TypeAlias = Annotated[int, Field(ge=1, le=65535)]
 Text: TypeAlias = Annotated[str, Field(min_length=1)]
@@ -239,6 +251,21 @@ class NodeTable(_Table):
     ssh: Ssh = Ssh()
 
 
+class Joining(_Table):
+    """The way in which a spare joins (`[joining]`): by its own configuration, with folders that are empty."""
+
+    empties: Annotated[tuple[EmptiedPath, ...], Field(min_length=1)] = (
+        "/var/lib/cassandra/data",
+        "/var/lib/cassandra/commitlog",
+        "/var/lib/cassandra/saved_caches",
+        "/var/lib/cassandra/hints",
+        "/var/lib/cassandra/cdc_raw",
+    )
+    """The folders of a server that must be empty on a spare when a run begins, and are emptied before a host joins anew."""
+    options_file: NodePath | None = None
+    """A file of arguments for Java (`java @FILE`) that the server's start reads; None: no host can take another's place."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SshAccess:
     """The SSH access to one host: its own settings over those of all hosts."""
@@ -285,6 +312,11 @@ class ClusterFile(_Table):
     clock: Clock = Field(default_factory=_usual_clock)
     docker: Docker = Docker()
     nodes: Annotated[tuple[NodeTable, ...], Field(max_length=250)] = ()
+    spares: Annotated[tuple[NodeTable, ...], Field(max_length=250)] = ()
+    """Hosts that are no members, and may join during a run (`--spares`)."""
+    joining: Joining = Joining()
+    shared: bool = False
+    """True if the owner knows that operations on the topology concern keyspaces that are not the run's."""
 
     @property
     def node_count(self) -> int | None:
@@ -296,9 +328,19 @@ class ClusterFile(_Table):
         """The addresses by name (n1, n2, … in the order of the file); empty for containers, which the engine assigns."""
         return {f"n{number}": node.address for number, node in enumerate(self.nodes, 1)}
 
+    @cached_property
+    def spare_addresses(self) -> Mapping[str, str]:
+        """The addresses of spares by name, counted on from the nodes'."""
+        return {f"n{number}": node.address for number, node in enumerate(self.spares, len(self.nodes) + 1)}
+
+    @cached_property
+    def all_addresses(self) -> Mapping[str, str]:
+        """The addresses of nodes and spares by name."""
+        return {**self.addresses, **self.spare_addresses}
+
     def access(self, name: str) -> SshAccess:
-        """Combine a node's own `ssh` with `[ssh]` and the ssh command's defaults. Raises KeyError."""
-        node = dict(zip(self.addresses, self.nodes, strict=True))[name]
+        """Combine a host's own `ssh` with `[ssh]` and the ssh command's defaults. Raises KeyError."""
+        node = dict(zip(self.all_addresses, (*self.nodes, *self.spares), strict=True))[name]
         settings = {**self.ssh.model_dump(exclude_none=True), **node.ssh.model_dump(exclude_none=True)}
         jump: Jump | None = node.ssh.jump or self.ssh.jump
         target = _access(settings, host=node.ssh.host or node.address)

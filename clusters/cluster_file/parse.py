@@ -49,6 +49,10 @@ _EXAMPLES: Final[Mapping[str, str]] = {
     "file": 'file = "/etc/schemaquake/password"',
     "credentials": '[credentials] with username = { env = "CQL_USER" } and password = { env = "CQL_PASSWORD" }',
     "nodes": '[[nodes]] with address = "10.0.0.1", once a node',
+    "spares": '[[spares]] with address = "10.0.0.4", once a host',
+    "empties": 'empties = ["/var/lib/cassandra/data", "/var/lib/cassandra/commitlog"]',
+    "options_file": 'options_file = "/etc/cassandra/joining.options"',
+    "shared": "shared = true",
     "address": 'address = "10.0.0.1"',
     "ssh": 'ssh = { port = 2222 } of one node, or [ssh] with user = "cassandra" of all',
     "host": 'host = "bastion.example.org"',
@@ -294,9 +298,10 @@ def _ssh_contradictions(document: Mapping[str, Any], nodes: Any) -> Iterator[tup
 
 
 def _docker_contradictions(document: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
-    for table in ("nodes", "ssh", "become"):
+    remedies = {"nodes": "[docker] nodes = 3 says how many", "spares": "--spares 1 says how many"}
+    for table in ("nodes", "spares", "joining", "shared", "ssh", "become"):
         if table in document:
-            remedy = "[docker] nodes = 3 says how many" if table == "nodes" else "the engine reaches them as root"
+            remedy = remedies.get(table, "the engine reaches them as root")
             yield (table,), f"containers are made for the run and have no {table}; take it out: {remedy}"
     if "consent_file" in document:
         yield (
@@ -312,13 +317,22 @@ def _docker_contradictions(document: Mapping[str, Any]) -> Iterator[tuple[KeyPat
         yield ("service", "kind"), 'a container has no service manager; write kind = "process"'
 
 
+def _listed(document: Mapping[str, Any], table: str) -> list[Any]:
+    found = document.get(table)
+    return found if isinstance(found, list) else []
+
+
 def _repeated(document: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
-    nodes = document.get("nodes")
-    addresses = [node.get("address") for node in nodes if isinstance(node, dict)] if isinstance(nodes, list) else []
-    for address, times in Counter(each for each in addresses if isinstance(each, str)).items():
+    addresses: list[tuple[KeyPath, Any]] = [
+        ((table, number, "address"), node.get("address"))
+        for table in ("nodes", "spares")
+        for number, node in enumerate(_listed(document, table))
+        if isinstance(node, dict)
+    ]
+    for address, times in Counter(each for _, each in addresses if isinstance(each, str)).items():
         if times > 1:
-            last = len(addresses) - 1 - addresses[::-1].index(address)
-            yield ("nodes", last, "address"), f"{address} is the address of {times} nodes; give each its own"
+            place = next(key_path for key_path, each in reversed(addresses) if each == address)
+            yield place, f"{address} is the address of {times} nodes; give each its own"
     allowed = document.get("allow")
     allowed_words = allowed if isinstance(allowed, list) else []
     for word in dict.fromkeys(each for each in allowed_words if isinstance(each, str)):

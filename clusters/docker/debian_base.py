@@ -11,15 +11,25 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from schemaquake.clusters.docker.engine import DockerEngine
 from schemaquake.harness.child_environment import FETCHING, child_environment
 from schemaquake.harness.errors import EnvironmentLacks, FetchError
 
-__all__ = ["JAVA_LABEL", "ensure_base", "java_of", "own_mirror", "own_suite"]
+__all__ = [
+    "JAVA_LABEL",
+    "base_name",
+    "ensure_base",
+    "import_base",
+    "java_of",
+    "own_mirror",
+    "own_suite",
+    "packed_base",
+]
 
 JAVA_LABEL: Final = "io.schemaquake.java"
 
@@ -57,18 +67,39 @@ def ensure_base(
     Raises EnvironmentLacks if it cannot be made here, FetchError with debootstrap's own words if it fails.
     """
     chosen = suite or own_suite()
-    name = f"schemaquake/base:{chosen}"
+    name = base_name(chosen)
     if engine.has_image(name):
         return name, java_of(chosen)
+    with packed_base(chosen, mirror=mirror, progress=progress) as archive:
+        progress(f"{name}: importing it")
+        import_base(engine, archive, chosen)
+    return name, java_of(chosen)
+
+
+@contextmanager
+def packed_base(suite: str, *, mirror: str | None, progress: Callable[[str], None]) -> Iterator[IO[bytes]]:
+    """Make the base of `suite` by debootstrap and provide it as one tar archive, which is packed while it is read.
+
+    Raises EnvironmentLacks if it cannot be made here, FetchError with debootstrap's own words if it fails.
+    """
     _require_tools()
-    source = mirror or own_mirror(chosen)
+    source = mirror or own_mirror(suite)
     with tempfile.TemporaryDirectory(prefix="schemaquake-base-") as folder:
         root = Path(folder) / "root"
-        progress(f"{name}: making a Debian base with debootstrap")
-        _bootstrap(root, chosen, source, progress)
-        progress(f"{name}: importing it")
-        _import(engine, root, name, java_of(chosen))
-    return name, java_of(chosen)
+        progress(f"{base_name(suite)}: making a Debian base with debootstrap")
+        _bootstrap(root, suite, source, progress)
+        with _packed(root) as archive:
+            yield archive
+
+
+def import_base(engine: DockerEngine, archive: IO[bytes], suite: str) -> None:
+    """Import the archive of a base under the name that images of that suite are built upon."""
+    engine.import_image(archive, base_name(suite), changes=[f"LABEL {JAVA_LABEL}={java_of(suite)}"])
+
+
+def base_name(suite: str) -> str:
+    """Name the base of a suite: `schemaquake/base:bookworm`."""
+    return f"schemaquake/base:{suite}"
 
 
 def own_suite() -> str:
@@ -136,12 +167,13 @@ def _bootstrap(root: Path, suite: str, mirror: str, progress: Callable[[str], No
         raise FetchError(f"debootstrap of {suite} failed: {' / '.join(last)}")
 
 
-def _import(engine: DockerEngine, root: Path, name: str, java: int) -> None:
+@contextmanager
+def _packed(root: Path) -> Iterator[IO[bytes]]:
     argv = ["tar", "--create", f"--directory={root}", "--numeric-owner"]
     argv += [f"--exclude={pattern}" for pattern in _LEFT_OUT]
     with subprocess.Popen([*argv, "."], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as packing:
         assert packing.stdout is not None
-        engine.import_image(packing.stdout, name, changes=[f"LABEL {JAVA_LABEL}={java}"])
+        yield packing.stdout
         _, complaint = packing.communicate()
     if packing.returncode != 0:
         raise FetchError(f"the base could not be packed: {complaint.decode(errors='replace').strip()}")

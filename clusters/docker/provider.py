@@ -48,6 +48,7 @@ from schemaquake.clusters.systems.server_options import system_properties, yaml_
 from schemaquake.clusters.systems.system import System, parse_system, recipe_for
 from schemaquake.harness.errors import ClusterError, EnvironmentLacks, HistoryError, NodeUnreachable, PlanError
 from schemaquake.harness.faults.needs import means_needed
+from schemaquake.harness.model.files import ServerFiles
 from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.protocols import Demands, Rehearsal, StopCondition, Undo, UndoVerb
 from schemaquake.harness.registry import load
@@ -247,7 +248,14 @@ class DockerClusterBuilder:
             conditions=lambda: [] if file is None else _conditions(file, connector, self._plan.node_names),
             spares=self._plan.spare_names,
             prepare_to_join=partial(self._prepare_to_join, [each.address for each in containers]),
+            files=partial(self._files, [each.address for each in containers]),
         )
+
+    def _files(self, addresses: Sequence[str], name: str) -> ServerFiles:
+        """Return where the server of a container has its files: its commit log lies beside its data."""
+        data = self._server(_names(self._plan).index(name), addresses).data
+        folder = f"{self._record.state}/{self._record.run}"
+        return ServerFiles(folder=folder, data=(data,), commit_log=str(PurePosixPath(data).parent / "commitlog"))
 
     def _containers(self) -> list[Container]:
         """Create the containers in threads, so that an interrupt cannot leave one half-created.
@@ -546,7 +554,11 @@ def _owner(transport: Transport, folder: str) -> str | None:
 
 def _missing(means: str) -> str | None:
     """Return why containers lack these means, None if they have them; `create` has prepared what the plan needs."""
-    return None if means in {"packets", "signals", "clock", "topology"} else f'containers have no means for "{means}"'
+    return (
+        None
+        if means in {"packets", "signals", "clock", "topology", "files"}
+        else f'containers have no means for "{means}"'
+    )
 
 
 def _saved_log(engine: DockerEngine, container: Container, record: _Record, folder: Path) -> str:

@@ -26,7 +26,7 @@ from schemaquake.clusters.nodes.lease import Lease
 from schemaquake.clusters.nodes.stop_conditions import consent_lack
 from schemaquake.clusters.ssh.login import HostKeyRefused
 from schemaquake.clusters.systems.system import parse_system
-from schemaquake.harness.model.protocols import Executed, OwnLack
+from schemaquake.harness.model.protocols import Executed, OwnLack, TopologyNemesis
 from schemaquake.harness.model.traits import nemesis_traits
 from schemaquake.harness.registry import load_all
 
@@ -278,7 +278,8 @@ def _checks_of_nemeses() -> Iterator[Check[NodeProbe]]:
     """Make a check for every installed nemesis that knows what it may lack on a node."""
     for name, nemesis in load_all("nemeses").items():
         traits = nemesis_traits(nemesis)
-        if isinstance(nemesis, OwnLack) and traits.allowed_by is not None:
+        is_of_one_node = isinstance(nemesis, OwnLack) and not isinstance(nemesis, TopologyNemesis)
+        if is_of_one_node and traits.allowed_by is not None:
             yield Check(
                 name=traits.checked_as or name,
                 look=_lack_of(nemesis),

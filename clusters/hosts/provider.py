@@ -18,6 +18,7 @@ from schemaquake.clusters.cluster_file.parse import read_cluster_file, read_clus
 from schemaquake.clusters.cql.client import CqlConnector
 from schemaquake.clusters.doctor.doctor import refuse_unless_fit
 from schemaquake.clusters.hosts.everywhere import fire_everywhere
+from schemaquake.clusters.hosts.joining import HostJoining
 from schemaquake.clusters.nodes.clock import FaketimeClock, HostClock
 from schemaquake.clusters.nodes.cluster import DeployedCluster
 from schemaquake.clusters.nodes.guard import Guard, Guards
@@ -39,6 +40,8 @@ from schemaquake.harness.model.protocols import Rehearsal, StopCondition
 __all__ = ["SshProvider", "transport_to"]
 
 _START_LIMIT_S: Final = 120.0
+_TOPOLOGY: Final = "topology"
+"""The word of `allow` for operations on the membership."""
 
 
 def transport_to(file: ClusterFile, name: str) -> Transport:
@@ -51,6 +54,7 @@ class SshProvider:
     """`--cluster FILE.toml` with `provider = "ssh"`."""
 
     name = "ssh"
+    prepares_spares = True
 
     def prepare(self, plan: Plan, folder: Path) -> Mapping[str, str]:
         """Refuse a plan that the cluster's owner does not allow or that its hosts cannot carry out, before anything is touched.
@@ -64,7 +68,7 @@ class SshProvider:
         _conditions(file, plan, {})
         facts = refuse_unless_fit(plan, file)
         name_run(folder)
-        hosts = ", ".join(f"{name} {file.access(name).host}" for name in file.addresses)
+        hosts = ", ".join(f"{name} {file.access(name).host}" for name in _names(file, plan))
         return {"hosts": hosts, "cluster file": str(plan.cluster_file), **facts}
 
     def enclosure(self, folder: Path) -> Sequence[str]:  # noqa: ARG002 - other providers look at the run's folder
@@ -99,12 +103,13 @@ class SshProvider:
             file, plan.system, run="RUN", folder=Path("RUN"), start_timeout_s=plan.start_timeout_s, keep_data=True
         )
         nodes = {node.name: node for node in cluster.nodes if isinstance(node, ServerNode)}
-        return Rehearsal(file.addresses, lambda name, verb: nodes[name].undoing(verb))
+        addresses = {name: file.all_addresses[name] for name in _names(file, plan)}
+        return Rehearsal(addresses, lambda name, verb: nodes[name].undoing(verb))
 
     def heal_everywhere(self, cluster_file: Path) -> Sequence[str]:
         """Have the guards of every run on every host undo their faults now. Raises HealError, PlanError."""
         file = read_cluster_file(cluster_file)
-        return fire_everywhere(cluster_file, transports=partial(transport_to, file), names=list(file.addresses))
+        return fire_everywhere(cluster_file, transports=partial(transport_to, file), names=list(file.all_addresses))
 
     def heal_ledger(self, ledger: Path, cluster_file: Path) -> Sequence[str]:
         """Undo what a dead run left on the hosts, from its ledger and a cluster file, which may be another machine's.
@@ -135,7 +140,11 @@ def _cluster(
     if system.cql is None:
         raise PlanError(f"{system} has no CQL: use --cluster local, which also supports Thrift")
     version = system.cql.protocol_version
-    nodes = [_node(each, file, system, version, run=run, keeps=folder / "nodes" / each) for each in file.addresses]
+    names = _names(file, plan)
+    nodes = [_node(each, file, system, version, run=run, keeps=folder / "nodes" / each) for each in names]
+    spares = [node for node in nodes if node.name in file.spare_addresses]
+    reshapes = plan is not None and any(need.word == _TOPOLOGY for need in asked(plan))
+    joining = HostJoining(file.joining)
     guards = {node.name: Guard(node.transport, state=file.paths.state, run=run, verbs=node.undoing) for node in nodes}
     leases = {node.name: Lease(node.transport, run=run, state=file.paths.state) for node in nodes}
     cql = connector_of(file, name)
@@ -152,11 +161,22 @@ def _cluster(
         start_timeout_s=start_timeout_s,
         keep_data=keep_data,
         missing=partial(_missing, nodes),
+        tidy=joining.end,
         max_nodes_down=file.max_nodes_down,
         conditions=lambda: (
             [] if plan is None else _conditions(file, plan, {node.name: node.transport for node in nodes})
         ),
+        spares=[node.name for node in spares],
+        prepare_to_join=joining if reshapes else None,
+        cannot_replace=joining.cannot_replace,
+        unfit=partial(joining.unfit, spares),
+        alone=reshapes and not file.shared,
     )
+
+
+def _names(file: ClusterFile, plan: Plan | None) -> Sequence[str]:
+    """List the nodes and those spares that the plan has; without a plan all of them."""
+    return list(file.all_addresses) if plan is None else [*file.addresses, *plan.spare_names]
 
 
 def _conditions(file: ClusterFile, plan: Plan, transports: Mapping[str, Transport]) -> Sequence[StopCondition]:
@@ -175,7 +195,7 @@ def connector_of(file: ClusterFile, system: str) -> CqlConnector:
     cql = parse_system(system).cql
     if cql is None:
         raise PlanError(f"{system} has no CQL: use --cluster local, which also supports Thrift")
-    return CqlConnector(file.addresses, file.cql_port, cql, credentials=file.credentials, tls=file.tls)
+    return CqlConnector(file.all_addresses, file.cql_port, cql, credentials=file.credentials, tls=file.tls)
 
 
 def _node(name: str, file: ClusterFile, system: System, protocol_version: int, *, run: str, keeps: Path) -> ServerNode:
@@ -184,7 +204,7 @@ def _node(name: str, file: ClusterFile, system: System, protocol_version: int, *
     clock = _clock(file, transport, folder)
     return deployed_node(
         name,
-        file.addresses[name],
+        file.all_addresses[name],
         transport,
         service_of(file, folder, environment=_environment(file, clock)),
         folder=folder,

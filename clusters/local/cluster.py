@@ -17,11 +17,19 @@ from schemaquake.clusters.local.versions import LocalVersion, Versions
 from schemaquake.clusters.local.volumes import VOLUME, make_volume, remove_volume
 from schemaquake.clusters.nodes import libfaketime
 from schemaquake.clusters.nodes.booting import boot_in_order, run_on_first
+from schemaquake.clusters.nodes.management import Management
 from schemaquake.clusters.nodes.node import ServerNode
 from schemaquake.clusters.nodes.ownership import read_ownership
 from schemaquake.clusters.nodes.reshaping import Reshaping
 from schemaquake.clusters.nodes.ring import await_none_missing, taken_for_dead
-from schemaquake.clusters.systems.configuration import CLIENT_PORTS, Place, server_folders, tokens, tokens_between
+from schemaquake.clusters.systems.configuration import (
+    CLIENT_PORTS,
+    JMX_PORT,
+    Place,
+    server_folders,
+    tokens,
+    tokens_between,
+)
 from schemaquake.clusters.systems.dialect import CqlDialect
 from schemaquake.clusters.systems.recipe import Recipe
 from schemaquake.clusters.systems.system import System
@@ -114,9 +122,11 @@ class LocalCluster:
 
         versions = [LocalVersion(system=system, launch=launch(recipe, java, class_path))]
         versions += [LocalVersion(system=o.system, launch=launch(o.recipe, o.java, o.class_path)) for o in others]
+        self._management = Management(java, port=JMX_PORT) if recipe.remote_jmx else None
         self._places = _places(system, recipe, names, spares, folder / "nodes")
         self.nodes: Sequence[ServerNode] = [
-            local_node(name, place, versions[0].launch) for name, place in self._places.items()
+            local_node(name, place, versions[0].launch, management=self._management)
+            for name, place in self._places.items()
         ]
         self._connect_to = {node.name: node.address for node in self.nodes}
         """Where the harness finds each node, also when the node tells others of another address."""
@@ -147,24 +157,40 @@ class LocalCluster:
 
         Raises NodeDied with the node's own first error, StartTimeout with the last line of its log.
         """
+        self._create()
+        boots = self._boot(self._founders, first_alone=self.system.start == "first-alone")
+        self._complete()
+        return boots
+
+    def start_first(self) -> Sequence[Boot]:
+        """Lay the network and boot the first node. Raises NodeDied, StartTimeout."""
+        self._create()
+        return self._boot(self._founders[:1])
+
+    def start_others(self) -> Sequence[Boot]:
+        """Boot the founders that `start_first` left out, together. Raises NodeDied, StartTimeout, ClusterError."""
+        boots = self._boot(self._founders[1:])
+        self._complete()
+        return boots
+
+    def _create(self) -> None:
         namespaces.open_enclosure()
         namespaces.lay_network([node.name for node in self.nodes])
         for node in self.nodes:
             if self._own_disks:
                 make_volume(self._places[node.name].folder, self._on_disk)
             node.prepare()
-        boots = boot_in_order(
-            self._founders,
-            first_alone=self.system.start == "first-alone",
-            timeout_s=self._start_timeout_s,
-            system=str(self.system),
-        )
+
+    def _boot(self, nodes: Sequence[ServerNode], *, first_alone: bool = False) -> Sequence[Boot]:
+        return boot_in_order(nodes, first_alone=first_alone, timeout_s=self._start_timeout_s, system=str(self.system))
+
+    def _complete(self) -> None:
+        """Wait until all founders know each other, and carry out what makes them one cluster."""
         missing = self.await_whole([node.name for node in self._founders], deadline_s=self._start_timeout_s)
         if missing is not None:
             raise StartTimeout(f"all nodes serve, but after {self._start_timeout_s:g} s {missing}")
         run_on_first(self.nodes[0], self.system.after_first_boot(len(self._founders)))
         self._reshaping.begin()
-        return boots
 
     # ── changes of the membership ────────────────────────────────────────────────────────────────────────────────────
 
@@ -278,6 +304,8 @@ class LocalCluster:
         """End every node and delete its data (unless `--keep-data`); the network ends with the enclosure."""
         errors: list[Exception] = []
         self._reshaping.close()
+        if self._management is not None:
+            self._management.close()
         for node in self.nodes:
             try:
                 node.kill()

@@ -18,11 +18,20 @@ from schemaquake.clusters.local.child_process import RECORD, ChildProcess, Print
 from schemaquake.clusters.local.transport import LocalTransport
 from schemaquake.clusters.nodes.client_port import ClientPort
 from schemaquake.clusters.nodes.clock import FaketimeClock
+from schemaquake.clusters.nodes.management import Management
 from schemaquake.clusters.nodes.node import ServerNode
-from schemaquake.clusters.systems.configuration import CLIENT_PORTS, Place, command, tool_command, write_configuration
+from schemaquake.clusters.systems.configuration import (
+    CLIENT_PORTS,
+    JMX_PORT,
+    Place,
+    command,
+    loader_command,
+    tool_command,
+    write_configuration,
+)
 from schemaquake.clusters.systems.recipe import Recipe
 
-__all__ = ["Launch", "drop_data", "local_node", "prepare_to_join", "take_over"]
+__all__ = ["Launch", "drop_data", "local_node", "prepare_to_join", "take_over", "use_tools"]
 
 _POLL_S: Final = 0.1
 _SERVER_FOLDERS: Final = ("data", "commitlog", "hints", "saved_caches", "cdc_raw", "accord.journal", "tmp")
@@ -63,7 +72,7 @@ class _ServerFolder:
         return drop_data(self.place.folder)
 
 
-def local_node(name: str, place: Place, launch: Launch) -> ServerNode:
+def local_node(name: str, place: Place, launch: Launch, *, management: Management | None = None) -> ServerNode:
     """Make the node `name`, whose namespace has the address of `place`."""
     recipe = launch.recipe
     transport = LocalTransport(name, place.folder)
@@ -84,7 +93,9 @@ def local_node(name: str, place: Place, launch: Launch) -> ServerNode:
         layout=recipe.layout,
         clock=clock,
         nodetool=_tool(place, launch),
+        loader=_loader(place, launch),
         poll_s=_POLL_S,
+        management=management,
     )
 
 
@@ -117,7 +128,17 @@ def take_over(node: ServerNode, place: Place, launch: Launch) -> None:
     node.folder.make()
     assert isinstance(node.process, ChildProcess)
     node.process.relaunch_as(_server(node.name, place, launch))
-    node.become(_port(place, launch.recipe), nodetool=_tool(place, launch), layout=launch.recipe.layout)
+    use_tools(node, place, launch, launch)
+
+
+def use_tools(node: ServerNode, place: Place, server: Launch, tools: Launch) -> None:
+    """Speak to the server of one version, from now on, with nodetool and sstableloader of another."""
+    node.become(
+        _port(place, server.recipe),
+        nodetool=_tool(place, tools),
+        loader=_loader(place, tools),
+        layout=server.recipe.layout,
+    )
 
 
 def _port(place: Place, recipe: Recipe) -> ClientPort:
@@ -128,14 +149,19 @@ def _tool(place: Place, launch: Launch) -> list[str]:
     return tool_command(launch.recipe, place, java=launch.java, class_path=launch.class_path)
 
 
+def _loader(place: Place, launch: Launch) -> list[str]:
+    return loader_command(launch.recipe, place, java=launch.java, class_path=launch.class_path)
+
+
 def _server(name: str, place: Place, launch: Launch) -> list[str]:
+    remote = [entry.format(port=JMX_PORT, address=place.address).split("=") for entry in launch.recipe.remote_jmx]
     server = command(
         launch.recipe,
         place,
         java=launch.java,
         class_path=launch.class_path,
         java_options=launch.java_options,
-        properties=launch.properties,
+        properties={**dict(remote), **launch.properties},
     )
     return [*namespaces.in_namespace(name), *server]
 

@@ -26,7 +26,7 @@ from schemaquake.clusters.systems.system import System, parse_system, recipe_for
 from schemaquake.harness.errors import EnvironmentLacks
 from schemaquake.harness.faults.needs import means_needed
 from schemaquake.harness.model.plan import Plan
-from schemaquake.harness.model.protocols import Demands
+from schemaquake.harness.model.protocols import SERVER_DIGEST, Demands
 from schemaquake.harness.model.upgrade import systems_of
 from schemaquake.harness.registry import load
 
@@ -55,7 +55,7 @@ class LocalProvider:
         document = {**documents[0], "others": others}
         (folder / "local.json").write_text(json.dumps(document, indent=1), encoding="utf-8")
         facts = {"java": documents[0]["java_version"], "distribution": documents[0]["source"]}
-        facts["digest of its jars"] = documents[0]["digest"][:16]
+        facts[SERVER_DIGEST] = documents[0]["digest"][:16]
         return facts | {f"digest of the jars of {system}": found["digest"][:16] for system, found in others.items()}
 
     def demands(self, plan: Plan) -> Demands:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from schemaquake.clusters.local.node import Launch, take_over
+from schemaquake.clusters.local.node import Launch, take_over, use_tools
 from schemaquake.clusters.nodes.node import ServerNode
 from schemaquake.clusters.nodes.topology_commands import TopologyCommands
 from schemaquake.clusters.systems.configuration import Place
@@ -115,7 +115,7 @@ class Versions:
             if self.system_of(node) != target.system:
                 if server.state() != "stopped":
                     self._steps[node] = "drain"
-                    drained = self._carry_out(_DRAIN, node, limit_s)
+                    drained = self._drain(node, target, limit_s)
                     if drained.outcome != "ok":
                         return drained
                 take_over(server, self._places[node], target.launch)
@@ -171,6 +171,20 @@ class Versions:
         way = self._way(newest if system == str(self._first) else self._versions[system].system)
         assert way is not None
         return way
+
+    def _drain(self, node: str, target: LocalVersion, limit_s: float) -> Attempt:
+        """Drain a node by its own nodetool, or by that of the version it becomes: those of 3.x do not run on every Java that their servers do."""
+        drained = self._carry_out(_DRAIN, node, limit_s)
+        if drained.outcome != "info" or drained.timed_out:
+            return drained
+        server, place = self._nodes[node], self._places[node]
+        own = self._versions[str(self.system_of(node))].launch
+        use_tools(server, place, own, target.launch)
+        again = self._carry_out(_DRAIN, node, limit_s - drained.seconds)
+        if again.outcome != "ok":
+            use_tools(server, place, own, own)
+            return drained
+        return again
 
     def _carry_out(
         self, command: ToolCommand, on: str, limit_s: float, *, refusals: Sequence[str] = (), done: Sequence[str] = ()

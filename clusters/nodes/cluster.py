@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import logging
+import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -30,7 +31,8 @@ from schemaquake.clusters.nodes.reshaping import PrepareToJoin, Reshaping
 from schemaquake.clusters.nodes.ring import await_none_missing, taken_for_dead
 from schemaquake.clusters.systems.system import System
 from schemaquake.harness.errors import ClusterError, NodeUnreachable
-from schemaquake.harness.model.membership import Member
+from schemaquake.harness.model.files import ServerFiles
+from schemaquake.harness.model.membership import SERVING, Member
 from schemaquake.harness.model.observation import Observation
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.protocols import Boot, Connector, Fault, Node, StopCondition, Undo
@@ -50,6 +52,8 @@ _REQUEST_LIMIT_S: Final = 20.0
 _AGREEMENT_LIMIT_S: Final = 30.0
 _WHOLE_LIMIT_S: Final = 30.0
 _BARRIER_LIMIT_S: Final = 10.0
+_SERVERS_OWN: Final = re.compile(r"system(_.*)?")
+"""The names of the server's own keyspaces."""
 _NOT_RESHAPED: Final = "nodes of a deployed cluster are neither added nor removed"
 
 
@@ -76,10 +80,19 @@ class DeployedCluster:
         conditions: Callable[[], Sequence[StopCondition]] = lambda: (),
         spares: Sequence[str] = (),
         prepare_to_join: PrepareToJoin | None = None,
+        cannot_replace: Callable[[], str | None] = lambda: None,
+        unfit: Callable[[], Sequence[str]] = lambda: (),
+        tidy: Callable[[], None] = lambda: None,
+        alone: bool = False,
+        files: Callable[[str], ServerFiles] | None = None,
     ) -> None:
         """`folder` is the run's on this machine. `missing` answers as `Cluster.missing` does.
 
         Those of `nodes` that are `spares` are prepared and not started. Without `prepare_to_join` the membership stays as it is.
+        `cannot_replace` returns why no node can be told whose place it takes, `unfit` what keeps the run from beginning; `tidy` is
+        called before the nodes are left. `alone`: no
+        keyspace but the server's own and those under the prefix may be there.
+        `files` returns where a node's server has its files, of nodes that the run made; None: they are an owner's.
         `leases` are those of the hosts; None for nodes that no other run can reach. `ends` is called after everything else was torn down, even if that failed.
         """
         self.nodes: Sequence[Node] = nodes
@@ -111,6 +124,11 @@ class DeployedCluster:
         """True once running servers were found whole, so that they must be whole at the end."""
         self._armed: set[int] = set()
         self._may_reshape = prepare_to_join is not None
+        self._cannot_replace = cannot_replace
+        self._unfit = unfit
+        self._tidy = tidy
+        self._alone = alone
+        self._files = files
         self._reshaping = Reshaping(
             nodes,
             system,
@@ -131,6 +149,8 @@ class DeployedCluster:
         """
         if self._leases is not None:
             self._leases.take()
+        if unfit := self._unfit():
+            raise ClusterError("; ".join(unfit))
         self._on_all(ServerNode.prepare)
         self._on_all(lambda node: node.log.begin())
         began = time.monotonic()
@@ -139,6 +159,8 @@ class DeployedCluster:
         if started:
             run_on_first(self._nodes[0], self._system.after_first_boot(len(self._founders)))
         self._refuse_leftovers()
+        if self._alone:
+            self._refuse_foreign()
         self._reshaping.begin()
         if started:
             return started
@@ -156,7 +178,7 @@ class DeployedCluster:
         steps: list[Callable[[], object]] = []
         if self._begun:
             steps += [self._drop_keyspaces, self._refuse_unless_whole]
-        steps += [self._end_renewing, *(partial(self._leave, node) for node in self._nodes)]
+        steps += [self._tidy, self._end_renewing, *(partial(self._leave, node) for node in self._nodes)]
         errors: list[Exception] = []
         self._reshaping.close()
         for step in (*steps, self._ends):
@@ -200,12 +222,20 @@ class DeployedCluster:
 
     def _refuse_unless_whole(self) -> None:
         """Require that every server serves, that all know one another, and that schema versions agree. Raises ClusterError."""
-        wrong = [fault for found in self._on_all(_unwell, self._founders).values() for fault in found]
+        members = self._members_now()
+        wrong = [fault for found in self._on_all(_unwell, members).values() for fault in found]
         if not wrong:
-            unknown = self.await_whole([node.name for node in self._founders], deadline_s=_WHOLE_LIMIT_S)
+            unknown = self.await_whole([node.name for node in members], deadline_s=_WHOLE_LIMIT_S)
             wrong = [text for text in (unknown, self._disagreement()) if text is not None]
         if wrong:
             raise ClusterError(f"the cluster is not whole: {'; '.join(wrong)}")
+
+    def _members_now(self) -> Sequence[ServerNode]:
+        """List the nodes that are to serve: the founders, and once operations may have changed that, those that are members."""
+        if not (self._begun and self._may_reshape):
+            return self._founders
+        states = {name: member.state for name, member in self.members().items()}
+        return [node for node in self._nodes if states[node.name] in SERVING]
 
     def _disagreement(self) -> str | None:
         """Wait for one schema version. Describe the versions of all nodes if they still differ, else return None."""
@@ -229,7 +259,7 @@ class DeployedCluster:
             with self._session(node.name) as client:
                 return client.observe(phase="running", sample=0, complete=False)
 
-        return self._on_all(observe, self._founders)
+        return self._on_all(observe, self._members_now())
 
     def _refuse_leftovers(self) -> None:
         left = sorted(
@@ -240,6 +270,18 @@ class DeployedCluster:
             raise ClusterError(
                 f"there are keyspaces under the prefix {self._prefix}_ already: {', '.join(left)}. They cannot be told from this "
                 f"run's own: drop them if an earlier run left them ({drops}), or choose another keyspace_prefix"
+            )
+
+    def _refuse_foreign(self) -> None:
+        """Require that nobody else's rows are on the cluster whose membership this run changes. Raises ClusterError."""
+        with self._session(self._founders[0].name) as client:
+            names = client.dialect.schema.read_keyspaces(client.read)
+        of_the_run = f"{self._prefix}_"
+        foreign = sorted(name for name in names if not (name.startswith(of_the_run) or _SERVERS_OWN.fullmatch(name)))
+        if foreign:
+            raise ClusterError(
+                f"operations on the topology concern every keyspace, and there are others' on this cluster: {', '.join(foreign)}. "
+                "Leave those operations out, or, if that may be, write shared = true into the cluster file"
             )
 
     def await_whole(self, names: Sequence[str], *, deadline_s: float) -> str | None:
@@ -292,7 +334,7 @@ class DeployedCluster:
 
     def cannot_replace(self) -> str | None:
         """Return why no node can take a dead one's place; None if one can."""
-        return self._reshaping.cannot_replace() if self._may_reshape else _NOT_RESHAPED
+        return (self._cannot_replace() or self._reshaping.cannot_replace()) if self._may_reshape else _NOT_RESHAPED
 
     def ask(
         self, verb: TopologyVerb, *, on: str, about: str | None = None, argument: str | None = None, limit_s: float
@@ -300,10 +342,12 @@ class DeployedCluster:
         """Ask node `on` for a change by nodetool. Raises ClusterError, also where the membership stays as it is."""
         if not self._may_reshape:
             raise ClusterError(_NOT_RESHAPED)
+        self._refuse_if_taken()
         return self._reshaping.ask(verb, on=on, about=about, argument=argument, limit_s=limit_s)
 
     def join(self, node: str, *, replacing: str | None = None, limit_s: float) -> Attempt:
         """Start a node with an empty disk, and wait until it serves. Raises ClusterError."""
+        self._refuse_if_taken()
         return self._reshaping.join(node, replacing=replacing, limit_s=limit_s)
 
     def steps(self, nodes: Sequence[str]) -> Collection[str]:
@@ -317,6 +361,12 @@ class DeployedCluster:
     def token_at(self, fraction: float) -> str:
         """Return the token that lies this far along the ring, from 0 to 1. Raises PlanError for a system not started here."""
         return self._reshaping.token_at(fraction)
+
+    def server_files(self, node: str) -> ServerFiles:
+        """Return the folders of a node's server; see `schemaquake.harness.model.files.ShowsFiles`. Raises ClusterError."""
+        if self._files is None:
+            raise ClusterError(f"the files of {node} are its owner's")
+        return self._files(node)
 
     # ── what others use ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -357,8 +407,7 @@ class DeployedCluster:
 
     def refuse_if_taken(self, fault: Fault) -> None:
         """Raise ClusterError if another run holds a host; see `schemaquake.harness.model.protocols.Fencing`."""
-        if self._leases is not None:
-            self._leases.refuse_if_taken(fault.nodes)
+        self._refuse_if_taken(fault.nodes)
 
     def fenced(self, fault: Fault) -> DeployedCluster:
         """Return the cluster as this fault's injection acts on it; see `schemaquake.harness.model.protocols.Fencing`."""
@@ -375,6 +424,11 @@ class DeployedCluster:
         return self._guards.expired(fault)
 
     # ── its parts ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _refuse_if_taken(self, names: Sequence[str] | None = None) -> None:
+        """Require that no other run holds one of these hosts, by default of all. Raises ClusterError."""
+        if self._leases is not None:
+            self._leases.refuse_if_taken([node.name for node in self._nodes] if names is None else names)
 
     def _drop_keyspaces(self) -> None:
         if self._keep_data:

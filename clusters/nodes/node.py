@@ -19,6 +19,7 @@ from typing import Final, Protocol
 
 from schemaquake.clusters.nodes.client_port import ClientPort
 from schemaquake.clusters.nodes.first_error import first_error
+from schemaquake.clusters.nodes.management import CallRefused, Management, NoManagement
 from schemaquake.clusters.nodes.run_folder import NodeFolder, RunFolder
 from schemaquake.clusters.nodes.server_log import FollowedLog, ServerLog
 from schemaquake.clusters.nodes.server_process import ServerProcess, State
@@ -27,6 +28,7 @@ from schemaquake.clusters.nodes.service_process import ServiceProcess
 from schemaquake.clusters.nodes.transport import Transport, read_by
 from schemaquake.clusters.systems.data_directories import DEPTH, TableDirectory, tables_listed
 from schemaquake.clusters.systems.recipe import Layout
+from schemaquake.clusters.systems.topology import ToolCommand
 from schemaquake.harness.errors import ClusterError, EnvironmentLacks, NodeUnreachable
 from schemaquake.harness.model.protocols import Boot, Executed, Undo, UndoVerb
 from schemaquake.harness.wait import until
@@ -38,6 +40,8 @@ log = logging.getLogger(__name__)
 _KILL_LIMIT_S: Final = 30.0
 _END_LIMIT_S: Final = 60.0
 """The time that a server which was told to end is given before it is killed, so that it can be started."""
+_CALL_LIMIT_S: Final = 30.0
+"""The time for a call over JMX, before nodetool is used instead; all such calls are short."""
 _NOT_THERE: Final = 44
 
 # A folder may go while it is being looked at: dropped tables do.
@@ -99,9 +103,11 @@ class ServerNode:
         layout: Layout,
         clock: NodeClock | None = None,
         nodetool: Sequence[str] = ("nodetool",),
+        loader: Sequence[str] = ("sstableloader",),
         poll_s: float = 0.25,
+        management: Management | None = None,
     ) -> None:
-        """`data` are the server's data folders, laid out as `layout` says. Without a clock none can be skewed.
+        """`management` makes calls of the server without nodetool, where its JMX can be reached. `data` are the server's data folders, laid out as `layout` says. Without a clock none can be skewed.
 
         `poll_s` is how often the node is asked while the harness waits for its server to serve or to end.
         """
@@ -117,7 +123,9 @@ class ServerNode:
         self._data = data
         self._layout = layout
         self._nodetool = nodetool
+        self._loader = loader
         self._poll_s = poll_s
+        self.management = management
 
     # ── life ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -147,9 +155,12 @@ class ServerNode:
                     what=f"start of {self.name}",
                 )
 
-    def become(self, client_port: ClientPort, *, nodetool: Sequence[str], layout: Layout) -> None:
+    def become(
+        self, client_port: ClientPort, *, nodetool: Sequence[str], loader: Sequence[str], layout: Layout
+    ) -> None:
         """Speak to another version's server from now on, which the node's process starts when it is started next."""
-        self.client_port, self._nodetool, self._layout = client_port, nodetool, layout
+        self.client_port, self._layout = client_port, layout
+        self._nodetool, self._loader = nodetool, loader
 
     def _await_end(self) -> None:
         try:
@@ -246,6 +257,21 @@ class ServerNode:
     def exec(self, argv: Sequence[str], *, timeout_s: float = 30, stdin: str | None = None) -> Executed:
         """Run a command on the node as root. Raises NodeUnreachable, ClusterError (sudo refused)."""
         return self.transport.run(argv, timeout_s=timeout_s, stdin=None if stdin is None else stdin.encode())
+
+    def manage(self, command: ToolCommand, *, timeout_s: float) -> Executed:
+        """Have this node's server carry out a command, over JMX if that can be, else by its tool. Raises NodeUnreachable."""
+        if self.management is not None and command.call is not None:
+            try:
+                said = self.management.call(self.address, command.call, limit_s=min(timeout_s, _CALL_LIMIT_S))
+            except CallRefused as error:
+                return Executed(1, "", str(error))
+            except NoManagement as error:
+                log.info("nodetool is used instead", extra={"node": self.name, "why": str(error)})
+            else:
+                return Executed(0, said, "")
+        if command.tool == "sstableloader":
+            return self.exec([*self._loader, *command.arguments], timeout_s=timeout_s)
+        return self.nodetool(*command.arguments, timeout_s=timeout_s)
 
     def nodetool(self, *arguments: str, timeout_s: float = 60) -> Executed:
         """Run nodetool against this node's server. Raises NodeUnreachable."""

@@ -67,7 +67,7 @@ def _choose_keyspaces(node: ServerNode, connector: CqlConnector, prefix: str) ->
 def _describe(node: ServerNode, system: System, keyspace: str) -> JSON:
     command = system.topology.describe_ring(keyspace)
     try:
-        done = node.nodetool(*command.arguments, timeout_s=command.limit_s)
+        done = node.manage(command, timeout_s=command.limit_s)
     except ClusterError as error:
         return {"error": str(error)}
     ranges = parse_ranges(done.stdout)

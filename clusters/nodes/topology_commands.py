@@ -154,7 +154,7 @@ class TopologyCommands:
         known = self._system_of(on).topology.refusals if refusals is None else refusals
         began = time.monotonic()
         try:
-            done = self._nodes[on].nodetool(*command.arguments, timeout_s=max(1.0, limit_s))
+            done = self._nodes[on].manage(command, timeout_s=max(1.0, limit_s))
         except NodeUnreachable as error:
             took = time.monotonic() - began
             return Attempt(

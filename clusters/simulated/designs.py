@@ -5,6 +5,9 @@ with it takes its time, the least that there is, before the next one is. So an e
 between two of them, not within, and loses no message. Gossip stands still (a restarted node knows who is alive), timers fire only when nothing else is left to happen, and the clocks of the
 coordinators are a fixed time apart, in each order of them. When all has arrived, gossip and time go on until the cluster has
 settled, and the end is judged.
+
+A scope may have a node move along the ring, while rows are written and read: then a write that was acknowledged has to be read by all
+that ask after it, whoever coordinates. The steps of such a change are commits, barriers and streams, each of them messages.
 """
 
 from __future__ import annotations
@@ -18,14 +21,19 @@ from itertools import permutations
 from pathlib import Path
 from typing import Any, Final
 
-from schemaquake.clusters.simulated.exploration import Event, EventId, Explored, Unrepeatable, explore
+from schemaquake.clusters.simulated.draws import Draws, Stream
+from schemaquake.clusters.simulated.exploration import Event, EventId, Explored, Pick, Unrepeatable, explore, sample
+from schemaquake.clusters.simulated.faces import ChangingRing
 from schemaquake.clusters.simulated.messages import Message
 from schemaquake.clusters.simulated.node import SimulatedNode
 from schemaquake.clusters.simulated.provider import SimulatedProvider
+from schemaquake.clusters.simulated.ring import SPACE
 from schemaquake.clusters.simulated.said import ServerSaid
 from schemaquake.clusters.simulated.schema.changes import Making, carry_out
 from schemaquake.clusters.simulated.schema.definitions import Schema
+from schemaquake.clusters.simulated.topology import Topology
 from schemaquake.clusters.systems.simulated.family import blueprint_of, flaws_of
+from schemaquake.harness.ddl import rows
 from schemaquake.harness.ddl import schema_changes as ddl
 from schemaquake.harness.errors import PlanError, SchemaquakeError
 from schemaquake.harness.model.operation import Completion
@@ -38,6 +46,8 @@ _MS: Final = 1_000_000
 _S: Final = 1_000_000_000
 _HANDLED_NS: Final = 4 * _MS
 """The time in which a handler comes to its end: a dozen steps, and a sync or two."""
+_STREAMED_NS: Final = 8 * _MS
+"""The same where the ring changes: with the reading of a range."""
 _QUIET_NS: Final = 1_200 * _MS
 """The time for timers, when nothing is left to be chosen."""
 _SETTLES_NS: Final = 12 * _S
@@ -47,6 +57,8 @@ _SHARED: Final = "shared"
 _DEEPEST: Final = 80
 _EXPLORED: Final = frozenset({"rows", "metadata-log"})
 """Models all of whose messages follow from a request."""
+_EXPLORED_RINGS: Final = frozenset({"metadata-log"})
+"""Those whose ring changes in that way, too."""
 
 
 class _Least:
@@ -65,7 +77,9 @@ class Scope:
     before: tuple[Invoke, ...]
     """Carried out one after another, and known to every node, when it begins."""
     changes: tuple[tuple[str, Invoke], ...]
-    """Each with its coordinator; those of one coordinator are sent one after the other."""
+    """Each with its coordinator; those of one coordinator are sent one after the other. Reads are sent when all writes are acknowledged."""
+    moves: tuple[str, int] | None = None
+    """The node that moves along the ring, and its new token; None: the ring stays as it is."""
 
 
 def _table(*columns: str, name: str = "t") -> Invoke:
@@ -76,6 +90,10 @@ def _table(*columns: str, name: str = "t") -> Invoke:
 _KEYSPACE: Final = ddl.create_keyspace("k", replication_factor=3)
 _TYPE: Final = ddl.create_type("k", "u", fields=[("a", "int")])
 _OF_TYPE: Final = ddl.create_table("k", "v", columns=[("id", "int", "partition_key"), ("u", "frozen<u>", "regular")])
+
+_ROW: Final = rows.insert("k", "t", {"id": 4, "a": 7}, consistency="QUORUM")
+"""A row of n3, which is n2's when n2 has moved."""
+_LOOK: Final = rows.read_rows("k", "t", consistency="QUORUM", phase="main", where={"id": 4})
 
 SCOPES: Final[Mapping[str, Scope]] = {
     scope.name: scope
@@ -92,6 +110,12 @@ SCOPES: Final[Mapping[str, Scope]] = {
             (("n1", ddl.drop_table("k", "t")), ("n2", ddl.add_column("k", "t", "a", "int"))),
         ),
         Scope("drop-type", (_KEYSPACE, _TYPE), (("n1", ddl.drop_type("k", "u")), ("n2", _OF_TYPE))),
+        Scope(
+            "move-write",
+            (ddl.create_keyspace("k", replication_factor=1), _table("a")),
+            (("n1", _ROW), ("n3", _LOOK)),
+            moves=("n2", 5 << 61),
+        ),
         Scope(
             "create-drop", (_KEYSPACE,), (("n1", _table("a")), ("n1", ddl.drop_table("k", "t")), ("n2", _table("b")))
         ),
@@ -110,6 +134,8 @@ class Design:
         `ahead` are the coordinators in the order of their clocks; `crash` is the node that is killed and started once.
         """
         blueprint = blueprint_of(system)
+        if scope.moves is not None and blueprint.model not in _EXPLORED_RINGS:
+            raise PlanError(f"{system}: its ring changes by the clock, and not by messages that follow from each other")
         if blueprint.model not in _EXPLORED:
             raise PlanError(f"{system} cannot be explored: what it sends by the clock has no end")
         if blueprint.model == "rows" and "no-order" not in flaws_of(blueprint, options):
@@ -120,6 +146,7 @@ class Design:
         self._scope = scope
         self._ahead = ahead
         self._crash = crash
+        self._handled_ns = _HANDLED_NS if scope.moves is None else _STREAMED_NS
         self._folder = Path(tempfile.gettempdir())  # nothing is written: the cluster is never stopped
 
     # ── a world ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -156,6 +183,8 @@ class Design:
             own: EventId = ("request", number)
             self._hold(Event(own, node, (before[node],) if node in before else ()), None)
             before[node] = own
+        if self._scope.moves is not None:
+            self._hold(Event(("move", self._scope.moves[0]), self._scope.moves[0], ()), None)
         if self._crash is not None:
             self._hold(Event(("crash", self._crash), self._crash, ()), None)
         self._done: set[EventId] = set()
@@ -187,15 +216,18 @@ class Design:
                 gossip = node.server.gossip
                 gossip.up = dict.fromkeys(node.peers, True)
                 gossip.heard_ns = dict.fromkeys(node.peers, self._heap.now_ns)
+        elif event.id[0] == "move":
+            self._move(node)
+            self._run(self._handled_ns)
         elif message is None:
             number = event.id[1]
             assert isinstance(number, int)
             self._request(number, event.node, self._scope.changes[number][1])
-            self._run(_HANDLED_NS)
+            self._run(self._handled_ns)
         else:
             # What is under way when a node is killed reaches its next life, as if sent again; answers find nobody who asked.
             node.arrive(message)
-            self._run(_HANDLED_NS)
+            self._run(self._handled_ns)
         return frozenset({event.node, _SHARED} if self._shared_uses() != uses else {event.node})
 
     def _shared_uses(self) -> int:
@@ -221,6 +253,8 @@ class Design:
             wrong.append("schema-disagreement")
         elif (final := settled["n1"]) is not None and _names(final) not in self._lawful():
             wrong.append("non-linearizable-ddl")
+        if self._scope.moves is not None:
+            wrong += self._judge_rows()
         for node in self.nodes.values():
             node.kill()
         for node in self.nodes.values():
@@ -232,10 +266,29 @@ class Design:
             wrong.append("memory-disk-divergence")
         return tuple(wrong)
 
+    def _judge_rows(self) -> list[str]:
+        """Return what is wrong with rows and ring: an acknowledged row that a read did not find, or nodes that place rows differently."""
+        written = [number for number, (_, each) in enumerate(self._scope.changes) if each.f == "insert"]
+        looks = [number for number, (_, each) in enumerate(self._scope.changes) if each.f == "read-rows"]
+        for number, name in enumerate(self.nodes, start=len(self._scope.changes)):
+            self._request(number, name, self._scope.changes[looks[0]][1])
+            looks.append(number)
+        self._run(2 * _S)
+        answers = [answer for number in looks if (answer := self._outcomes.get(number)) is not None]
+        wrong = []
+        if all(self._type(number) == "ok" for number in written) and any(
+            answer.type == "ok" and not answer.value["rows"] for answer in answers
+        ):
+            wrong.append("missed-quorum-write")
+        rings = [node.serving.ring for node in self.nodes.values() if node.serving]
+        if any(not isinstance(ring, Topology) or ring.ring != rings[0].ring for ring in rings):  # type: ignore[union-attr]
+            wrong.append("divided-placements")
+        return wrong
+
     def _lawful(self) -> frozenset[Hashable]:
         """Return the names that some order of the changes leaves, each at once: acknowledged ones in it, refused ones not."""
         found: set[Hashable] = set()
-        numbers = range(len(self._scope.changes))
+        numbers = [number for number, (_, each) in enumerate(self._scope.changes) if each.f in ddl.SCHEMA_CHANGES]
         sure = [number for number in numbers if self._type(number) == "ok"]
         open_ = [number for number in numbers if self._type(number) == "info"]
         for size in range(len(open_) + 1):
@@ -270,7 +323,25 @@ class Design:
         return self.nodes["n1"].network
 
     def _enabled(self) -> list[Event]:
-        return [event for event, _ in self._held.values() if self._done.issuperset(event.causes)]
+        return [
+            event for event, _ in self._held.values() if self._done.issuperset(event.causes) and self._may_begin(event)
+        ]
+
+    def _may_begin(self, event: Event) -> bool:
+        """Return False for a read that has to wait for the writes before it."""
+        number = event.id[1]
+        if event.id[0] != "request" or not isinstance(number, int) or self._scope.changes[number][1].f != "read-rows":
+            return True
+        return all(self._type(each) == "ok" for each in range(number))
+
+    def _move(self, node: SimulatedNode) -> None:
+        """Have a node begin to move."""
+        model, server = node.model, node.server
+        assert isinstance(model, ChangingRing)
+        assert server is not None
+        assert self._scope.moves is not None
+        token = str(self._scope.moves[1] - (SPACE >> 1))
+        server.begin("move", model.reshape(node, "move", about=None, argument=token), lambda _result, _said: None)
 
     def _hold(self, event: Event, message: Message | None) -> None:
         self._held[event.id] = event, message
@@ -308,21 +379,41 @@ def _names(schema: Schema) -> Hashable:
     )
 
 
+def _draw_picks(draws: Stream, nodes: Sequence[str]) -> Pick:
+    """Draw how the events of one execution are chosen: how late requests come, and whether a node hears what it is sent only when all else is done."""
+    slow = draws.pick(nodes) if draws.chance(0.5) else ""
+    early = draws.pick((0.2, 0.05, 0.01, 0.0))
+
+    def pick(pending: Sequence[Event]) -> Event:
+        requests = [event for event in pending if event.id[0] == "request"]
+        swift = [event for event in pending if event.id[0] != "request" and event.node != slow]
+        if requests and draws.chance(early if swift else 0.5):
+            return draws.pick(requests)
+        return draws.pick(swift if swift and not draws.chance(0.01) else pending)
+
+    return pick
+
+
 def explore_design(
     system: str,
     scope: Scope,
     *,
     crash: bool = False,
     most: int = 2_000,
+    drawn: int = 0,
     options: Mapping[str, str] | None = None,
     reduces: bool = True,
 ) -> Iterator[tuple[tuple[str, ...], str | None, Explored]]:
     """Explore a design: yields the order of clocks, the node that crashes, and what was found, for each of both.
 
-    `most` limits the executions of each. Raises PlanError for a design that cannot be explored.
+    `most` limits the executions of each. With `drawn` so many executions are drawn instead, from the same seed every time. Raises PlanError for a design that cannot be explored.
     """
     coordinators = tuple(dict.fromkeys(node for node, _ in scope.changes))
     for ahead in permutations(coordinators):
         for node in ("n1", "n2", "n3") if crash else (None,):
             design = Design(system, scope, ahead=ahead, crash=node, options=options or {})
+            if drawn:
+                picks = partial(_draw_picks, Draws(1).stream("explore", *ahead, node), ("n1", "n2", "n3"))
+                yield ahead, node, sample(design, design.judge, picks, count=drawn, deepest=_DEEPEST)
+                continue
             yield ahead, node, explore(design, design.judge, most=most, deepest=_DEEPEST, reduces=reduces)

@@ -12,9 +12,21 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
-__all__ = ["Event", "EventId", "Explored", "States", "Unrepeatable", "World", "every_state", "explore"]
+__all__ = [
+    "Event",
+    "EventId",
+    "Explored",
+    "Pick",
+    "States",
+    "Unrepeatable",
+    "World",
+    "every_state",
+    "explore",
+    "sample",
+]
 
 EventId: TypeAlias = tuple[object, ...]
+Pick: TypeAlias = "Callable[[Sequence[Event]], Event]"
 
 
 class Event(NamedTuple):
@@ -124,6 +136,38 @@ def explore(
         if out.executions + out.blocked + out.cut + out.lost >= most:
             out.complete = False
             return out
+
+
+def sample(
+    world: World, judge: Callable[[], Hashable], picks: Callable[[], Pick], *, count: int, deepest: int
+) -> Explored:
+    """Carry out so many executions, in each of which one of `picks` chooses every next event: what a search that is cut has not come to.
+
+    Never complete: an order may come twice, and others not at all.
+    """
+    out = Explored(complete=False)
+    seen: set[Hashable] = set()
+    for _ in range(count):
+        world.begin()
+        pick = picks()
+        way: list[EventId] = []
+        while (pending := world.pending()) and len(way) < deepest:
+            event = pick(pending)
+            world.take(event)
+            way.append(event.id)
+            seen.add(world.state())
+        out.transitions += len(way)
+        out.depth = max(out.depth, len(way))
+        if pending:
+            out.cut += 1
+            continue
+        out.executions += 1
+        end = judge()
+        out.ends[end] = out.ends.get(end, 0) + 1
+        if end not in out.shortest or len(way) < len(out.shortest[end]):
+            out.shortest[end] = tuple(way)
+    out.states = len(seen)
+    return out
 
 
 def _carry_out(  # noqa: C901 - replay and going on share their limits

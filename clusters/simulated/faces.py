@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 from uuid import UUID
 
@@ -29,6 +29,7 @@ __all__ = [
     "Model",
     "Node",
     "Process",
+    "Recovering",
     "Server",
     "Steps",
 ]
@@ -285,6 +286,23 @@ class ChangingRing(Protocol):
 
     def reshape(self, node: Node, verb: TopologyVerb, *, about: str | None, argument: str | None) -> Steps:
         """Carry out a change that an operator asked this node for; `about` is the node it concerns. Raises ServerSaid."""
+        ...
+
+
+@runtime_checkable
+class Recovering(Protocol):
+    """A design whose nodes can found their group anew when its majority is lost for good."""
+
+    def recovers_from(self, nodes: Sequence[Node]) -> str:
+        """Return the node that is to found the group anew, of those that are left; all of them run."""
+        ...
+
+    def give_up_group(self, node: Node, founder: str) -> None:
+        """Have a stopped node forget its group at its next start, and join the one that `founder` founds."""
+        ...
+
+    def founder(self, node: Node) -> str:
+        """Return the node that is to found the group of a node anew; empty: its group is not given up."""
         ...
 
 

@@ -7,7 +7,7 @@ servers let messages expire, or the connection was given up meanwhile, because o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, Protocol
 
@@ -39,7 +39,7 @@ class Endpoint(Protocol):
 
 
 class _Link:
-    __slots__ = ("draws", "epoch", "filters", "held", "last_ns", "receiver", "source")
+    __slots__ = ("draws", "epoch", "filters", "held", "last_ns", "later_ns", "receiver", "source")
 
     def __init__(self, sender: Endpoint, receiver: Endpoint, draws: Stream) -> None:
         self.source = sender.address
@@ -48,6 +48,8 @@ class _Link:
         self.draws = draws
         self.last_ns = 0
         self.held: list[tuple[int, Message]] = []
+        self.later_ns = 0
+        """Time that every message takes longer than on other links."""
         self.epoch = 0
         """Counts connections: what was sent on an earlier one is lost."""
 
@@ -78,13 +80,18 @@ class Network:
         link = self._links[sender.name, receiver]
         heap = self._heap
         now_ns = heap.now_ns
-        arrives_ns = now_ns + link.draws.between(_FASTEST_NS, _SLOWEST_NS)
+        arrives_ns = now_ns + link.later_ns + link.draws.between(_FASTEST_NS, _SLOWEST_NS)
         if link.filters.active:
             arrives_ns += link.filters.delay_ns(link.source, link.draws)
         if arrives_ns <= link.last_ns:
             arrives_ns = link.last_ns + 1
         link.last_ns = arrives_ns
         heap.post(arrives_ns, partial(_arrive, link, link.epoch, now_ns, message))
+
+    def slow_down(self, links: Mapping[tuple[str, str], int]) -> None:
+        """Have every message from a sender to a receiver take so much longer (ns) from now on."""
+        for pair, later_ns in links.items():
+            self._links[pair].later_ns = later_ns
 
     def lift(self, receiver: Endpoint) -> None:
         """Let what a filter of this node held back arrive, if nothing holds it back any more."""

@@ -10,15 +10,20 @@ from schemaquake.clusters.simulated.aims import OPTIONS as AIMS
 from schemaquake.clusters.simulated.aims import aim_all, parse_strikes
 from schemaquake.clusters.simulated.cluster import SimulatedCluster
 from schemaquake.clusters.simulated.draws import Draws
-from schemaquake.clusters.simulated.faces import ChangingRing, Model
+from schemaquake.clusters.simulated.faces import ChangingRing, Model, Recovering
 from schemaquake.clusters.simulated.kernel import Kernel
 from schemaquake.clusters.simulated.models.commit_rules import parse_rules
+from schemaquake.clusters.simulated.models.gossiped_ring import GossipedRing
 from schemaquake.clusters.simulated.models.group0 import Group0
 from schemaquake.clusters.simulated.models.merged_rows import MergedRows, Release
 from schemaquake.clusters.simulated.models.metadata_log import MetadataLog
 from schemaquake.clusters.simulated.models.migrations import Migrations
 from schemaquake.clusters.simulated.models.rows import Rows
+from schemaquake.clusters.simulated.models.sequences import Sequences
+from schemaquake.clusters.simulated.models.topology_coordinator import Coordinator
 from schemaquake.clusters.simulated.ring import Ring
+from schemaquake.clusters.simulated.slow_links import OPTIONS as SLOW_LINKS
+from schemaquake.clusters.simulated.slow_links import parse_slow_links
 from schemaquake.clusters.systems.simulated.family import Blueprint, blueprint_of, flaws_of, promises_of
 from schemaquake.clusters.systems.system import parse_system
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
@@ -29,7 +34,15 @@ from schemaquake.harness.model.topology import TopologyVerb
 from schemaquake.harness.run.event_heap import EventHeap
 from schemaquake.harness.run.simulated_runtime import SimulatedRuntime
 
-__all__ = ["OPTIONS", "SimulatedProvider", "list_habits", "list_steps", "list_verbs"]
+__all__ = [
+    "OPTIONS",
+    "SimulatedProvider",
+    "asks_before_it_answers",
+    "list_habits",
+    "list_ring_steps",
+    "list_steps",
+    "list_verbs",
+]
 
 _Build: TypeAlias = Callable[[Ring, frozenset[str], Blueprint, Mapping[str, str]], Model]
 
@@ -37,7 +50,10 @@ OPTIONS: Final[Mapping[str, str]] = {
     "bugs": "the flaws that are switched on: `default`, `none`, or names with + or -, with commas",
     "bug": "one flaw alone, switched on in a design that has no other",
     **AIMS,
+    **SLOW_LINKS,
+    "order": "what brings changes into one order in designs that have none, without the flaw `no-order` (up to 5.0): `sequencer`, at once on all nodes, or `turns`, one after another by the design's own protocol",
     "log": "how members decide an entry of the log (6.0): `register`, at once and by a majority, or `paxos`, by messages and with state on disk",
+    "snapshots": "how often a node puts its log into a snapshot (6.0): `seldom`, every hundredth epoch, or `often`, every eighth",
     "cms.pause": "commits that wait for 4 s before they are made (6.0): create-table, or FINISH_JOIN@2 for its second; with commas",
     "cms.refuse": "commits that are refused (6.0)",
     "cms.delay": "commits that the other nodes are sent 4 s later (6.0)",
@@ -46,21 +62,40 @@ OPTIONS: Final[Mapping[str, str]] = {
     "cms.reorder": "commits that the other nodes are sent after the next one (6.0)",
 }
 
+ORDERS: Final = ("sequencer", "turns")
+"""What stands in for the order that designs up to 5.0 lack, where they are not to show that."""
 LOGS: Final = ("register", "paxos")
 """The ways in which an entry of the metadata log is decided."""
+SNAPSHOTS: Final[Mapping[str, int]] = {"seldom": 100, "often": 8}
+"""Epochs between two snapshots of the metadata log."""
 
 _MODELS: Final[Mapping[str, _Build]] = {
     "raft-group": lambda ring, flaws, _blueprint, _options: Group0(ring, flaws),
-    "merged-schema-rows": lambda ring, flaws, blueprint, _options: MergedRows(
-        ring, flaws, Release(**blueprint.release), pull_delay_s=blueprint.pull_delay_s
+    "merged-schema-rows": lambda ring, flaws, blueprint, options: MergedRows(
+        ring, flaws, Release(**blueprint.release), pull_delay_s=blueprint.pull_delay_s, by_turns=_is_by_turns(options)
     ),
     "metadata-log": lambda ring, flaws, _blueprint, options: MetadataLog(
-        ring, flaws, parse_rules(options, SCHEMA_CHANGES), by_paxos=_is_by_paxos(options)
+        ring,
+        flaws,
+        parse_rules(options, SCHEMA_CHANGES),
+        by_paxos=_is_by_paxos(options),
+        snapshot_every=_epochs_between_snapshots(options),
     ),
-    "ordered-migrations": lambda ring, flaws, _blueprint, _options: Migrations(ring, flaws),
-    "rows": lambda ring, flaws, blueprint, _options: Rows(ring, flaws, pull_delay_s=blueprint.pull_delay_s),
+    "ordered-migrations": lambda ring, flaws, _blueprint, options: Migrations(
+        ring, flaws, by_turns=_is_by_turns(options)
+    ),
+    "rows": lambda ring, flaws, blueprint, options: Rows(
+        ring, flaws, pull_delay_s=blueprint.pull_delay_s, by_turns=_is_by_turns(options)
+    ),
 }
 """Models by the name that a blueprint gives."""
+
+
+def _is_by_turns(options: Mapping[str, str]) -> bool:
+    order = options.get("order", ORDERS[0])
+    if order not in ORDERS:
+        raise PlanError(f"-O order={order}: {' or '.join(ORDERS)}")
+    return order == "turns"
 
 
 def _is_by_paxos(options: Mapping[str, str]) -> bool:
@@ -70,10 +105,27 @@ def _is_by_paxos(options: Mapping[str, str]) -> bool:
     return log == "paxos"
 
 
+def _epochs_between_snapshots(options: Mapping[str, str]) -> int:
+    often = options.get("snapshots", next(iter(SNAPSHOTS)))
+    if often not in SNAPSHOTS:
+        raise PlanError(f"-O snapshots={often}: {' or '.join(SNAPSHOTS)}")
+    return SNAPSHOTS[often]
+
+
 def list_steps() -> Mapping[str, str]:
     """List the steps of all models, each with the module that describes its protocol."""
     models = (Migrations, MergedRows, Rows, Group0, MetadataLog)
     return {step: model.__module__.rpartition(".")[2] for model in models for step in model.steps}
+
+
+def list_ring_steps() -> frozenset[str]:
+    """List the steps that only a change of the ring, or of the group, comes to."""
+    return frozenset({*Sequences.steps, *GossipedRing.steps, *Coordinator.steps, *Group0.recovery})
+
+
+def asks_before_it_answers(system: str) -> bool:
+    """Return whether a coordinator of a simulated system carries out all that was committed before it answers."""
+    return blueprint_of(system).model == "raft-group"
 
 
 def list_verbs(system: str) -> frozenset[TopologyVerb]:
@@ -83,12 +135,18 @@ def list_verbs(system: str) -> frozenset[TopologyVerb]:
     if not isinstance(model, ChangingRing):
         return frozenset()
     topology = parse_system(system).topology
-    return frozenset(verb for verb in model.verbs if topology.commands(verb, "?"))
+    by_hand = topology.by_hand if isinstance(model, Recovering) else frozenset()
+    return by_hand | {verb for verb in model.verbs if topology.commands(verb, "?")}
 
 
 def list_habits(system: str) -> Mapping[str, tuple[str, ...]]:
     """List the options by which a design does something in several ways, each with its values, the usual one first."""
-    return {"log": LOGS} if blueprint_of(system).model == "metadata-log" else {}
+    match blueprint_of(system).model:
+        case "metadata-log":
+            return {"log": LOGS, "snapshots": tuple(SNAPSHOTS)}
+        case "raft-group":
+            return {}
+    return {"order": ORDERS}
 
 
 class SimulatedProvider:
@@ -129,10 +187,13 @@ class SimulatedProvider:
         model = _MODELS[blueprint.model](
             Ring(plan.node_names), flaws_of(blueprint, plan.options), blueprint, plan.options
         )
-        strikes = parse_strikes(plan.options, model.steps, (*plan.node_names, *plan.spare_names))
+        everybody = (*plan.node_names, *plan.spare_names)
+        strikes = parse_strikes(plan.options, model.steps, everybody)
+        slow_links = parse_slow_links(plan.options, everybody)
 
         def aim() -> None:
             """Aim only now: passages are counted from when the cluster stands."""
+            cluster.nodes[0].network.slow_down(slow_links)
             aim_all(kernel, {node.name: node for node in cluster.nodes}, strikes)
 
         cluster = SimulatedCluster(

@@ -6,15 +6,16 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from schemaquake.clusters.simulated.faces import ChangingRing, Joining, Model, Steps
+from schemaquake.clusters.simulated.faces import ChangingRing, Joining, Model, Recovering, Steps
 from schemaquake.clusters.simulated.kernel import Kernel
 from schemaquake.clusters.simulated.node import SimulatedNode
+from schemaquake.clusters.simulated.recovery import recover_group
 from schemaquake.clusters.simulated.ring import SPACE
 from schemaquake.clusters.simulated.said import ServerSaid
 from schemaquake.clusters.simulated.topology import Topology, shown_token, spare_token
 from schemaquake.clusters.systems.system import System
 from schemaquake.harness.errors import ClusterError
-from schemaquake.harness.model.membership import ChangeOutcome, Member, MemberState
+from schemaquake.harness.model.membership import SERVING, ChangeOutcome, Member, MemberState
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.topology import Attempt, TopologyVerb
 from schemaquake.harness.wait import until
@@ -114,7 +115,10 @@ class Reshaping:
         """Return why this design cannot be asked that; None if it can."""
         if not isinstance(self._model, ChangingRing):
             return f"the ring of {self._system} does not change: that is not modelled"
-        if verb not in self._model.verbs or not self._system.topology.commands(verb, "?"):
+        words = self._system.topology
+        if verb in words.by_hand and isinstance(self._model, Recovering):
+            return None
+        if verb not in self._model.verbs or not words.commands(verb, "?"):
             return f"{self._system} has no such change ({verb}), or it is not modelled"
         return None
 
@@ -134,6 +138,8 @@ class Reshaping:
         command = " ".join(str(word) for word in (verb, about, argument) if word is not None)
         server = node.serving
         began_ns = self._kernel.heap.now_ns
+        if verb in self._system.topology.by_hand:
+            return self._recover(command, on, (argument or "").split(), limit_s)
         if server is None:
             return Attempt(outcome="info", command=command, node=on, seconds=0.0, answer="no answer", timed_out=True)
         ended: list[ServerSaid | None] = []
@@ -153,6 +159,21 @@ class Reshaping:
         answer = "" if said is None else str(said)[:_ANSWER_MOST]
         outcome: ChangeOutcome = "ok" if said is None else self._proves(answer)
         return Attempt(outcome=outcome, command=command, node=on, seconds=seconds, answer=answer)
+
+    def _recover(self, command: str, on: str, lost: Sequence[str], limit_s: float) -> Attempt:
+        """Have all members but those that are lost go on without these."""
+        assert isinstance(self._model, Recovering)
+        began_ns = self._kernel.heap.now_ns
+        states = {name: member.state for name, member in self.members().items()}
+        left = [node for name, node in self._nodes.items() if states[name] in SERVING and name not in lost]
+        failed = recover_group(self._model, left, limit_s=limit_s)
+        return Attempt(
+            outcome="ok" if failed is None else "info",
+            command=command,
+            node=on,
+            seconds=(self._kernel.heap.now_ns - began_ns) / _S,
+            answer=failed or "",
+        )
 
     def join(self, name: str, *, replacing: str | None, limit_s: float) -> Attempt:
         """Start a node with an empty disk and wait until it serves. Raises ClusterError for one that runs."""

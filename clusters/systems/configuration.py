@@ -19,6 +19,7 @@ __all__ = [
     "CLIENT_PORTS",
     "Place",
     "command",
+    "loader_command",
     "server_folders",
     "token_at",
     "tokens",
@@ -30,7 +31,8 @@ __all__ = [
 
 CLIENT_PORTS: Final = {"cql": 9042, "thrift": 9160}
 _STORAGE_PORT: Final = 7000
-_JMX_PORT: Final = 7199
+JMX_PORT: Final = 7199
+_LOADER: Final = "org.apache.cassandra.tools.BulkLoader"
 _CQL: Final = "cql"
 # A random partitioner's ring begins at 0 and is as long as an MD5 is wide; Murmur3's is all 64-bit integers.
 _RINGS: Final = {"random": (0, 2**127), "murmur3": (-(2**63) + 1, 2**64)}
@@ -146,7 +148,7 @@ def command(
         f"-Dcassandra.config=file://{folder / 'cassandra.yaml'}",
         _logging(recipe, folder),
         f"-Dcassandra.storagedir={folder}",
-        *(f"-D{entry.format(port=_JMX_PORT)}" for entry in recipe.jmx),
+        *(f"-D{entry.format(port=JMX_PORT)}" for entry in recipe.jmx),
         f"-Djava.io.tmpdir={folder / 'tmp'}",
         f"-Djna.tmpdir={folder / 'tmp'}",
         "-Dcassandra-foreground=yes",
@@ -159,6 +161,17 @@ def command(
 
 def tool_command(recipe: Recipe, place: Place, *, java: Path, class_path: Sequence[Path]) -> list[str]:
     """The argument vector that starts the distribution's own nodetool, without its arguments."""
+    # The oldest ones take no default for the host.
+    where = ["-h", "127.0.0.1", "-p", str(JMX_PORT)]
+    return [*_tool(recipe, place, java, class_path), recipe.tools, *where]
+
+
+def loader_command(recipe: Recipe, place: Place, *, java: Path, class_path: Sequence[Path]) -> list[str]:
+    """The argument vector that starts the distribution's own sstableloader with the node's ports, without its arguments."""
+    return [*_tool(recipe, place, java, class_path), _LOADER, "-f", str(place.folder / "cassandra.yaml")]
+
+
+def _tool(recipe: Recipe, place: Place, java: Path, class_path: Sequence[Path]) -> list[str]:
     return [
         str(java),
         *recipe.jvm.arguments(heap=["-Xmx128m"]),
@@ -168,12 +181,6 @@ def tool_command(recipe: Recipe, place: Place, *, java: Path, class_path: Sequen
         _logging(recipe, place.folder),
         "-cp",
         os.pathsep.join(map(str, class_path)),
-        recipe.tools,
-        # The oldest ones take no default for the host.
-        "-h",
-        "127.0.0.1",
-        "-p",
-        str(_JMX_PORT),
     ]
 
 

@@ -68,6 +68,8 @@ class Recipe:
     jmx: Sequence[str]
     yaml: Mapping[str, Any]
     jvm: JavaOptions
+    remote_jmx: Sequence[str] = ()
+    """Properties that open the same port to other machines; () where nobody needs that."""
     when_busy: Mapping[str, str] = field(default_factory=dict)
     """Options of a run (`-O`) of many schema changes on a busy machine."""
     pull_delay_properties: Sequence[str] = ()
@@ -147,6 +149,7 @@ def _recipe(table: Mapping[str, Any], document: Mapping[str, Any], wanted: Colle
         properties=mixed["properties"],
         jmx=tuple(mixed["jmx"]),
         yaml=mixed["yaml"],
+        remote_jmx=tuple(mixed.get("remote_jmx", ())),
         when_busy=mixed["when_busy"],
         pull_delay_properties=tuple(mixed.get("pull_delay_properties", ())),
         jvm=JavaOptions(**{**document["jvm"], **({"heap": mixed["heap"]} if "heap" in mixed else {})}),

@@ -11,7 +11,10 @@ from typing import Final, Literal, TypeAlias
 
 from schemaquake.harness.model.topology import TopologyVerb
 
-__all__ = ["NamedBy", "ToolCommand", "Topology"]
+__all__ = ["ManagementCall", "NamedBy", "Tool", "ToolCommand", "Topology"]
+
+Tool: TypeAlias = Literal["nodetool", "sstableloader"]
+"""A program of the distribution."""
 
 NamedBy: TypeAlias = Literal["token", "host-id", "address"]
 """How a node that is dead is named to the others."""
@@ -22,14 +25,28 @@ _SHORT_LIMIT_S: Final = 90.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ManagementCall:
+    """An operation or an attribute of a server's management bean (JMX)."""
+
+    bean: str
+    name: str
+    arguments: tuple[bool | str, ...] = ()
+    sets: bool = False
+    """True if the one argument is the new value of the attribute of this name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCommand:
-    """Arguments of nodetool, and how long it may take."""
+    """Arguments of nodetool or of another tool, and how long it may take."""
 
     arguments: tuple[str, ...]
     limit_s: float
+    tool: Tool = "nodetool"
+    call: ManagementCall | None = None
+    """The call by which nodetool does the same; None where that is more than one call, or not known. It may be repeated."""
 
     def __str__(self) -> str:
-        return f"nodetool {' '.join(self.arguments)}"
+        return f"{self.tool} {' '.join(self.arguments)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +64,14 @@ class Topology:
     """True where a dead node can be made forgotten without streaming its data."""
     verbs: Mapping[TopologyVerb, str] = field(default_factory=dict)
     """nodetool's words for what has no method here; `{}` stands for the argument."""
+    by_hand: frozenset[TopologyVerb] = frozenset()
+    """Changes that are an operator's procedure of several nodes, without a command of nodetool."""
+    tools: Mapping[TopologyVerb, Tool] = field(default_factory=dict)
+    """The tools of those verbs whose words are not nodetool's."""
+    calls: Mapping[TopologyVerb, ManagementCall] = field(default_factory=dict)
+    """The calls of those verbs that are one call, without arguments of the run's."""
+    ring_bean: str | None = None
+    """The bean whose `describeRingJMX` is what nodetool's `describering` prints; None where that is not known."""
     refusals: Sequence[str] = ()
     """Regular expressions of answers which prove that nothing was changed."""
 
@@ -62,7 +87,9 @@ class Topology:
         words = self.verbs.get(verb)
         if words is None:
             return ()
-        return (ToolCommand(arguments=tuple(words.format(argument or "").split()), limit_s=_STREAMING_LIMIT_S),)
+        arguments = tuple(words.format(argument or "").split())
+        tool = self.tools.get(verb, "nodetool")
+        return (ToolCommand(arguments=arguments, limit_s=_STREAMING_LIMIT_S, tool=tool, call=self.calls.get(verb)),)
 
     def decommission(self) -> Sequence[ToolCommand]:
         """Have the node on which it is carried out hand over its data and leave."""
@@ -80,7 +107,9 @@ class Topology:
 
     def describe_ring(self, keyspace: str) -> ToolCommand:
         """Have a node list the ranges of a keyspace with their replicas."""
-        return ToolCommand(arguments=("describering", keyspace), limit_s=_SHORT_LIMIT_S)
+        bean = self.ring_bean
+        call = None if bean is None else ManagementCall(bean=bean, name="describeRingJMX", arguments=(keyspace,))
+        return ToolCommand(arguments=("describering", keyspace), limit_s=_SHORT_LIMIT_S, call=call)
 
     def cleanup(self) -> Sequence[ToolCommand]:
         """Have the node drop rows that others hold since they joined."""

@@ -132,14 +132,15 @@ def _list_options(*, as_json: bool) -> None:
 
 def _nemesis_row(nemesis: Nemesis) -> Mapping[str, str | int]:
     """Describe a nemesis: what it needs of a cluster, the word that allows it on a deployed one, and its module's first line."""
-    from schemaquake.harness.model.protocols import Undoable  # noqa: PLC0415 - help needs none of it
+    from schemaquake.harness.model.protocols import TopologyNemesis, Undoable  # noqa: PLC0415 - help needs none of it
     from schemaquake.harness.model.traits import nemesis_traits  # noqa: PLC0415
 
     traits = nemesis_traits(nemesis)
-    allowed_by = traits.allowed_by if isinstance(nemesis, Undoable) else None  # a guard could not undo its faults
+    # Of any other a guard could not undo the faults; operations on the topology are undone by nobody.
+    can_be_allowed = isinstance(nemesis, Undoable | TopologyNemesis)
     return {
         "needs": " ".join(sorted(traits.needs)) or "-",
-        "allowed_by": allowed_by or "-",
+        "allowed_by": (traits.allowed_by if can_be_allowed else None) or "-",
         "about": _first_line(nemesis),
     }
 

@@ -9,41 +9,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import count
-from typing import Final, Protocol
+from typing import Final
 
+from schemaquake.harness.history.event_sink import EventSink
 from schemaquake.harness.model.operation import HARNESS_PROCESSES, JSON, Completion
 from schemaquake.harness.model.protocols import Client, Cluster
 from schemaquake.harness.model.steps import Invoke
 
-__all__ = ["ClientRequests", "EventWriter"]
+__all__ = ["ClientRequests"]
 
 _PHASE: Final = "running"
-
-
-class EventWriter(Protocol):
-    """Writes one event of any process into the history; see `schemaquake.harness.history.journal.Journal.event`."""
-
-    def __call__(
-        self,
-        process: int,
-        type: str,  # noqa: A002 - the column's name
-        f: str,
-        node: str | None = None,
-        key: str | None = None,
-        value: JSON = None,
-        error: str | None = None,
-    ) -> object:
-        """Record the event now."""
-        ...
 
 
 class ClientRequests:
     """The `schemaquake.harness.model.topology.Requests` of one run; safe to call from several threads."""
 
-    def __init__(self, cluster: Cluster, write: EventWriter, *, prefix: str, request_timeout_s: float) -> None:
+    def __init__(self, cluster: Cluster, journal: EventSink, *, prefix: str, request_timeout_s: float) -> None:
         """`prefix` is that of the run's keyspaces."""
         self._cluster = cluster
-        self._write = write
+        self._journal = journal
         self._prefix = f"{prefix}_"
         self._request_timeout_s = request_timeout_s
         self._processes = count(HARNESS_PROCESSES)
@@ -52,9 +36,9 @@ class ClientRequests:
         """Ask this coordinator for one operation, and record its invocation and its outcome. Raises NodeUnreachable."""
         process, f, key = next(self._processes), operation.f, operation.key
         with self._session(node) as client:
-            self._write(process, "invoke", f, node, key, operation.value)
+            self._journal.event(process, "invoke", f, node, key, operation.value)
             completion = client.invoke(operation)
-            self._write(process, completion.type, f, node, key, completion.value, completion.error)
+            self._journal.event(process, completion.type, f, node, key, completion.value, completion.error)
         return completion
 
     def replications(self, node: str) -> Mapping[str, Mapping[str, JSON]]:

@@ -277,15 +277,27 @@ class FaultExecutor:
     def _undo(self, opened: _Open) -> JSON:
         """Have the nemesis undo the fault, but start no server of a node that has left since; such a one is woken only."""
         fault = opened.fault
-        gone = [] if _disturbs(opened.nemesis) != _PROCESS else [name for name in fault.nodes if self._is_gone(name)]
+        gone = self._gone_of(opened)
         if not gone:
-            return opened.nemesis.heal(self._cluster, fault)
+            try:
+                return opened.nemesis.heal(self._cluster, fault)
+            except HealError:
+                # An operation that a node was started in the middle of may have been ended meanwhile, and the node have left.
+                if self._roster is not None:
+                    self._roster.refresh()
+                if not (gone := self._gone_of(opened)):
+                    raise
         for node in self._cluster.nodes:
             if node.name in gone:
                 node.resume()
         left = tuple(name for name in fault.nodes if name not in gone)
         effect = opened.nemesis.heal(self._cluster, replace(fault, nodes=left)) if left else None
         return {**(effect if isinstance(effect, dict) else {"healed": effect}), "gone": gone}
+
+    def _gone_of(self, opened: _Open) -> Sequence[str]:
+        """List the nodes of a fault of processes that are no members any more."""
+        is_of_processes = _disturbs(opened.nemesis) == _PROCESS
+        return [name for name in opened.fault.nodes if is_of_processes and self._is_gone(name)]
 
     def _is_gone(self, name: str) -> bool:
         return self._roster is not None and self._roster.is_gone(name)

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from schemaquake.harness.model.protocols import Fault, Nemesis, StopCondition, TakesDown
+from schemaquake.harness.model.protocols import Fault, Nemesis, StopCondition, TakesDown, TopologyNemesis
 from schemaquake.harness.model.traits import nemesis_traits
 
 __all__ = ["ConditionWatch", "most_down", "nodes_down"]
@@ -28,6 +28,8 @@ def nodes_down(nemesis: Nemesis, fault: Fault) -> frozenset[str]:
     """
     if isinstance(nemesis, TakesDown):
         return frozenset(nemesis.down(fault))
+    if isinstance(nemesis, TopologyNemesis):  # it takes down the node that is to be dead
+        return frozenset(fault.nodes[:1] if fault.parameters.get("loses_disk") else ())
     return frozenset(fault.nodes) if nemesis_traits(nemesis).disturbs == _PROCESS else frozenset()
 
 

@@ -12,6 +12,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 
 from schemaquake.harness.errors import PlanError
@@ -86,7 +87,13 @@ def option(default: T, description: str, *, parse: Callable[[str], Any] | None =
 
 def declared(options: Any) -> tuple[Option, ...]:
     """Return the options that a dataclass, or an instance of it, declares."""
-    return tuple(_declared(field) for field in dataclasses.fields(options) if field.init)
+    return _declared_by(options if isinstance(options, type) else type(options))
+
+
+@cache
+def _declared_by(kind: type) -> tuple[Option, ...]:
+    """Read the fields of a class once: generators of steps read options hundreds of times a race."""
+    return tuple(_declared(field) for field in dataclasses.fields(kind) if field.init)
 
 
 def configured(defaults: O, given: Mapping[str, str], *, owner: str | None = None) -> O:
@@ -107,7 +114,7 @@ def configured(defaults: O, given: Mapping[str, str], *, owner: str | None = Non
             changes[field] = _parsed(known[field], written_name, text, present=getattr(defaults, field))
         elif owner is not None:
             raise PlanError(f'-O {written_name}: "{owner}" has no such option. It has: {", ".join(sorted(known))}.')
-    return dataclasses.replace(defaults, **changes)
+    return dataclasses.replace(defaults, **changes) if changes else defaults
 
 
 def written(options: Any, *, beside: Mapping[str, str] | None = None) -> dict[str, str]:

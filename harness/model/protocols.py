@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, BinaryIO, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, BinaryIO, Final, Literal, Protocol, TypeAlias, runtime_checkable
 
 from schemaquake.harness.model.context import Context
 from schemaquake.harness.model.membership import Member, MemberState
@@ -244,6 +244,19 @@ class Cluster(Protocol):
 
 
 @runtime_checkable
+class StartsInTwo(Protocol):
+    """A cluster whose first node can be started, and given a schema, before the others are; `start` does both at once."""
+
+    def start_first(self) -> Sequence[Boot]:
+        """Create every node and boot the first one; returns once it serves clients. Raises NodeDied, StartTimeout."""
+        ...
+
+    def start_others(self) -> Sequence[Boot]:
+        """Boot the other nodes; returns once the cluster is whole. Raises NodeDied, StartTimeout, ClusterError."""
+        ...
+
+
+@runtime_checkable
 class TakesOptions(Protocol):
     """A provider that reads options of the plan."""
 
@@ -292,6 +305,10 @@ class PreparesSpares(Protocol):
     """A provider that can prepare nodes which are no members when the run begins (`--spares`)."""
 
     prepares_spares: bool
+
+
+SERVER_DIGEST: Final = "digest of its jars"
+"""The name of the fact, of those that a provider's `prepare` returns, by which two builds of one version are told apart."""
 
 
 class Provider(Protocol):

@@ -24,6 +24,7 @@ TopologyVerb: TypeAlias = Literal[
     "move",
     "repair",
     "reconfigure",
+    "recover-group",
     "resume-join",
     "abort-join",
     "abort-leave",
@@ -37,6 +38,8 @@ TopologyVerb: TypeAlias = Literal[
     "scrub",
     "snapshot",
     "refresh",
+    "import",
+    "load",
     "drain",
     "reset-schema",
     "reload-schema",
@@ -50,9 +53,10 @@ TopologyVerb: TypeAlias = Literal[
 """Requests to one node.
 
 `decommission`: leave. `remove`, `assassinate`: take a dead node out, with or without its data copied. `move`: take another
-token. `repair`: make all replicas equal. `reconfigure`: let this many nodes commit metadata. `pause-commits`, `resume-commits`: have the
+token. `repair`: make all replicas equal. `reconfigure`: let this many nodes commit metadata.
+`recover-group`: have the nodes that are left decide without a majority that is lost for good, whose names are the argument. `pause-commits`, `resume-commits`: have the
 node commit no metadata until further notice, and commit it again. `resume-join` and `abort-…` end, or go on with, what an earlier attempt
-left half done. The others are everyday maintenance of one node: `flush` to `drain` act on its files (`refresh` takes up data files that were put into the folder of a table, "KEYSPACE TABLE"), `reset-schema` has it fetch the schema
+left half done. The others are everyday maintenance of one node: `flush` to `drain` act on its files (`refresh` takes up data files that were put into the folder of a table, "KEYSPACE TABLE", `import` those of another folder, "KEYSPACE TABLE FOLDER", and `load` streams those of a folder to their replicas, "ADDRESS FOLDER"), `reset-schema` has it fetch the schema
 anew, `reload-schema` read its disk; `…-off` and `…-on` switch a service of it.
 """
 

@@ -38,6 +38,9 @@ class WorkloadTraits:
     samples_setup: bool = True
     """False for a setup that is long and in which nothing races: the observer samples nodes only after it. Each sample between two of
     its statements would read all that was made so far."""
+    sets_up_first: bool = False
+    """True if its setup goes through the first node and needs no other one: on a cluster that can (`StartsInTwo`) the others are
+    started after it. They then take over a schema at once whose every change they would otherwise have had to apply."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,8 +10,8 @@ people, rendered from them (`Doubt.sentence`) and parsed nowhere. Documents of v
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, Final, Literal, TypeAlias, get_args
 
@@ -28,6 +28,7 @@ __all__ = [
     "Validity",
     "Verdict",
     "combine",
+    "describe_doubts",
     "make_stats",
     "merge_doubts",
     "merge_stats",
@@ -127,11 +128,7 @@ class Doubt:
     @property
     def sentence(self) -> str:
         """The doubt for a person: `checker: nothing to judge: text (object, object, object and 2 more)`."""
-        names = list(self.objects[:_NAMED_MOST])
-        more = len(self.objects) - len(names)
-        objects = f" ({', '.join(names)}{f' and {more} more' if more else ''})" if names else ""
-        nothing = "" if self.weighs else "nothing to judge: "
-        return f"{'' if self.checker is None else f'{self.checker}: '}{nothing}{self.text}{objects}"
+        return _doubt_sentence(self, () if self.checker is None else (self.checker,))
 
     def to_json(self) -> dict[str, Any]:
         """Return the doubt as verdict.json holds it; absent parts left out."""
@@ -267,6 +264,20 @@ def render_doubts(doubts: Iterable[Doubt]) -> str | None:
     return "; ".join(doubt.sentence for doubt in doubts) or None
 
 
+def describe_doubts(doubts: Iterable[Doubt]) -> tuple[str, ...]:
+    """Describe doubts for a person, those of one kind and text once: `checker, checker and 2 more: text (object, object)`."""
+    every = list(doubts)
+    checkers: dict[tuple[DoubtKind, str], dict[str, None]] = {}
+    for doubt in every:
+        names = checkers.setdefault((doubt.kind, doubt.text), {})
+        if doubt.checker is not None:
+            names[doubt.checker] = None
+    return tuple(
+        _doubt_sentence(doubt, tuple(checkers[doubt.kind, doubt.text]))
+        for doubt in merge_doubts(replace(doubt, checker=None) for doubt in every)
+    )
+
+
 def merge_doubts(doubts: Iterable[Doubt]) -> tuple[Doubt, ...]:
     """Merge doubts that say the same of different objects; in the order in which they are first named."""
     objects: dict[tuple[DoubtKind, str, str | None], list[tuple[str, ...]]] = {}
@@ -277,6 +288,17 @@ def merge_doubts(doubts: Iterable[Doubt]) -> tuple[Doubt, ...]:
         Doubt(kind, text, () if () in named else tuple(dict.fromkeys(sum(named, ()))), checker)
         for (kind, text, checker), named in objects.items()
     )
+
+
+def _doubt_sentence(doubt: Doubt, checkers: Sequence[str]) -> str:
+    objects = f" ({_first_names(doubt.objects)})" if doubt.objects else ""
+    nothing = "" if doubt.weighs else "nothing to judge: "
+    return f"{f'{_first_names(checkers)}: ' if checkers else ''}{nothing}{doubt.text}{objects}"
+
+
+def _first_names(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED_MOST
+    return f"{', '.join(names[:_NAMED_MOST])}{f' and {more} more' if more > 0 else ''}"
 
 
 def make_stats(values: Mapping[str, JSON | Stat]) -> dict[str, Stat]:

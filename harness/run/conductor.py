@@ -37,7 +37,7 @@ from schemaquake.harness.run.following import Following
 from schemaquake.harness.run.interpreter import assign
 from schemaquake.harness.run.limits import refuse_oversized
 from schemaquake.harness.run.notes import Notes, Progress
-from schemaquake.harness.run.phases import Phases
+from schemaquake.harness.run.phases import Phases, starts_in_two
 from schemaquake.harness.run.process_runtime import ProcessRuntime
 from schemaquake.harness.sealed_json import dump_sealed
 from schemaquake.harness.standard_streams import make_safe
@@ -159,15 +159,16 @@ class Conductor:
                     changed=following.changed,
                     requests=ClientRequests(
                         cluster,
-                        self._journal.event,
+                        self._journal,
                         prefix=plan.keyspace_prefix,
                         request_timeout_s=plan.request_timeout_s,
                     ),
                 ),
             )
             stack.callback(faults.heal_everything)
+            in_two = starts_in_two(plan, cluster)
             with notes.phase("boot"):
-                for boot in cluster.start():
+                for boot in cluster.start() if in_two is None else in_two.start_first():
                     notes.write_boot(boot, "boot")
             crew = runtime.crew(
                 plan.workloads,
@@ -195,6 +196,7 @@ class Conductor:
                 faults=faults,
                 notes=notes,
                 following=following,
+                start_others=None if in_two is None else in_two.start_others,
             ).run()
 
     def _name_in(self, ledger: Ledger, cluster: Cluster) -> None:

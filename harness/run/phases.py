@@ -7,7 +7,7 @@ setup → settle → prepare → [ main ∥ faults ∥ observer ] → heal → s
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, Literal
 
 from schemaquake.harness.errors import ClusterError, NodeDied
@@ -15,14 +15,14 @@ from schemaquake.harness.faults.executor import FaultSchedule
 from schemaquake.harness.faults.requests import server_restart
 from schemaquake.harness.model.observation import Observation
 from schemaquake.harness.model.plan import Plan
-from schemaquake.harness.model.protocols import Boot, CatchingUp, Cluster, Node, ShowsOwnership
+from schemaquake.harness.model.protocols import Boot, CatchingUp, Cluster, Node, ShowsOwnership, StartsInTwo
 from schemaquake.harness.model.runtime import Clock, Crew, Observer
 from schemaquake.harness.model.traits import cluster_traits, workload_traits
 from schemaquake.harness.registry import load
 from schemaquake.harness.run.following import Following
 from schemaquake.harness.run.notes import Notes
 
-__all__ = ["Phases", "main_limit_s"]
+__all__ = ["Phases", "main_limit_s", "starts_in_two"]
 
 log = logging.getLogger("schemaquake.harness.run.conductor")
 
@@ -46,6 +46,12 @@ def _lasts_for_the_time_limit(plan: Plan) -> bool:
     return endless or bool(plan.nemeses)
 
 
+def starts_in_two(plan: Plan, cluster: Cluster) -> StartsInTwo | None:
+    """Return the cluster if its first node takes the whole setup before the others are started; else None."""
+    declared = [workload_traits(load("workloads", name)).sets_up_first for name in plan.workloads]
+    return cluster if isinstance(cluster, StartsInTwo) and all(declared) else None
+
+
 def _samples_setup(plan: Plan) -> bool:
     return all(workload_traits(load("workloads", name)).samples_setup for name in plan.workloads)
 
@@ -64,7 +70,9 @@ class Phases:
         faults: FaultSchedule,
         notes: Notes,
         following: Following,
+        start_others: Callable[[], Sequence[Boot]] | None = None,
     ) -> None:
+        """`start_others` boots all nodes but the first, once the first has taken the setup; None: all of them serve already."""
         self._plan = plan
         self._cluster = cluster
         self._clock = clock
@@ -73,6 +81,7 @@ class Phases:
         self._faults = faults
         self._notes = notes
         self._following = following
+        self._start_others = start_others
         self._nodes = {node.name: node for node in cluster.nodes}
 
     def run(self) -> None:
@@ -85,15 +94,7 @@ class Phases:
                 "pull_delay_s": cluster_traits(self._cluster).pull_delay_s,
             },
         )
-        everybody = self._following.look("boot")
-        self._crew.connect(everybody)
-        self._observer.connect(everybody)
-        if _samples_setup(self._plan):
-            self._observer.sample("running")
-        with self._notes.phase("setup"):
-            self._crew.run("setup", nodes=everybody)
-            self._refuse_half_a_setup()
-            self._settle("setup")
+        everybody = self._set_up() if self._start_others is None else self._set_up_first(self._start_others)
         self._observer.sample("running")
         with self._notes.phase("prepare"):
             self._crew.run("prepare", nodes=everybody)
@@ -110,6 +111,34 @@ class Phases:
                 serving = self._restart(serving)
                 self._following.look("restart")
             self._judge("restarted", serving)
+
+    def _set_up(self) -> list[str]:
+        """Carry out the setup on the whole cluster; return the nodes that should serve."""
+        everybody = self._following.look("boot")
+        self._crew.connect(everybody)
+        self._observer.connect(everybody)
+        if _samples_setup(self._plan):
+            self._observer.sample("running")
+        with self._notes.phase("setup"):
+            self._crew.run("setup", nodes=everybody)
+            self._refuse_half_a_setup()
+            self._settle("setup")
+        return everybody
+
+    def _set_up_first(self, start_others: Callable[[], Sequence[Boot]]) -> list[str]:
+        """Carry out the setup on the first node, then start the others; return the nodes that should serve."""
+        first = self._plan.node_names[:1]
+        self._crew.connect(first)
+        with self._notes.phase("setup"):
+            self._crew.run("setup", nodes=first)
+            self._refuse_half_a_setup()
+            for boot in start_others():
+                self._notes.write_boot(boot, "boot")
+            everybody = self._following.look("boot")
+            self._crew.connect(everybody)
+            self._observer.connect(everybody)
+            self._settle("setup")
+        return everybody
 
     def _main(self, nodes: Sequence[str]) -> None:
         operations = len(self._faults.operations)
@@ -129,8 +158,14 @@ class Phases:
             self._faults.stop()
 
     def _list_nodes_with_logs(self) -> list[str]:
-        """List the nodes whose logs belong to the run's evidence: all but those of a cluster without any."""
-        return sorted(name for name, node in self._nodes.items() if _keeps_log(node))
+        """List the nodes whose logs belong to the run's evidence: all but those of a cluster without any.
+
+        Nodes that are started after the setup will have one if the first has.
+        """
+        kept = {name for name, node in self._nodes.items() if _keeps_log(node)}
+        if self._start_others is not None and kept:
+            kept |= set(self._plan.node_names)
+        return sorted(kept)
 
     def _refuse_half_a_setup(self) -> None:
         """Raise ClusterError if the setup failed: nothing was raced, and there is nothing to judge."""

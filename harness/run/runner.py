@@ -95,7 +95,7 @@ def execute(plan: Plan, folder: Path) -> Outcome:
     plan.check_options()
     if plan.spares and not isinstance(provider, PreparesSpares):
         raise PlanError(
-            f"--spares {plan.spares}: --cluster {plan.cluster} can prepare no spares; local, docker and simulated ones can"
+            f"--spares {plan.spares}: --cluster {plan.cluster} can prepare no spares; local, docker, ssh and simulated ones can"
         )
     mark_folder(folder, schemaquake.__version__)
     (folder / "plan.json").write_bytes(dump_sealed(plan.to_json()))

@@ -6,10 +6,11 @@ import traceback
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from schemaquake.harness.errors import NodeUnreachable, SchemaquakeError
-from schemaquake.harness.model.operation import JSON, Completion, MicroOp
+from schemaquake.harness.history.event_sink import EventSink
+from schemaquake.harness.model.operation import Completion
 from schemaquake.harness.model.protocols import Client, EventClient, Phase
 from schemaquake.harness.model.runtime import Sleep
 from schemaquake.harness.model.steps import Meet
@@ -27,39 +28,13 @@ from schemaquake.harness.run.interpreter import (
     WorkerFailed,
 )
 
-__all__ = ["EventJournal", "SimulatedCrew"]
+__all__ = ["SimulatedCrew"]
 
 _S: Final = 1_000_000_000
 _PATIENCE_NS: Final = 5 * _S
 """The time in seconds that workers have to end after a failure; later ones are not waited for."""
 _UNREACHABLE_NS: Final = _S // 4
 """The time after which an operation of a worker without a session fails."""
-
-
-class EventJournal(Protocol):
-    """A sink of a worker's events; `Journal` is one."""
-
-    def event(
-        self,
-        process: int,
-        type: str,  # noqa: A002 - the column's name
-        f: str,
-        node: str | None = None,
-        key: str | None = None,
-        value: JSON = None,
-        error: str | None = None,
-        mops: Sequence[MicroOp] | None = None,
-    ) -> int:
-        """Record one event now and return its time."""
-        ...
-
-    def sync(self) -> None:
-        """Write what was recorded so far."""
-        ...
-
-    def close(self) -> None:
-        """Accept no more events."""
-        ...
 
 
 class SimulatedCrew:
@@ -74,7 +49,7 @@ class SimulatedCrew:
         scripts: Sequence[Script],
         *,
         connect: Callable[[Script], Client],
-        journal: Callable[[Script], EventJournal],
+        journal: Callable[[Script], EventSink],
         absent: Iterable[str] = (),
     ) -> None:
         """`absent` are nodes whose workers begin no phase until they are admitted."""
@@ -218,7 +193,7 @@ class _SimulatedWorker:
         script: Script,
         meeting: _Meeting,
         open_session: Callable[[], Client],
-        journal: EventJournal,
+        journal: EventSink,
     ) -> None:
         self.node = script.node
         self._heap = heap

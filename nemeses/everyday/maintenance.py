@@ -14,7 +14,6 @@ from typing import Final
 
 from schemaquake.harness.errors import PlanError
 from schemaquake.harness.model.files import ShowsFiles
-from schemaquake.harness.model.membership import MemberState
 from schemaquake.harness.model.operation import JSON, Completion
 from schemaquake.harness.model.options import names, option
 from schemaquake.harness.model.protocols import Cluster, Context, Fault, Node
@@ -25,6 +24,7 @@ from schemaquake.nemeses.schedule.options import configured
 from schemaquake.nemeses.schedule.targets import named
 from schemaquake.nemeses.topology import standard_options as standard
 from schemaquake.nemeses.topology.attempts import changing, lacks, refused
+from schemaquake.nemeses.topology.planning import node_serves
 
 __all__ = ["Everyday"]
 
@@ -95,9 +95,7 @@ class Everyday:
             for position, second in enumerate(begins)
         ]
 
-    def becomes(self, operation: Fault) -> Mapping[str, MemberState]:
-        """Return that the node is a normal member afterwards, as it was."""
-        return {operation.nodes[0]: "normal"}
+    becomes = node_serves
 
     def missing(self, cluster: Cluster) -> str | None:
         """Say why no node here can be maintained: the system has none of the commands."""

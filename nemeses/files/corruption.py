@@ -1,7 +1,7 @@
 """File corruption: a bit of a data file or of the commit log flips while the server is down, as on a disk that forgets.
 
 The record of what was flipped is written and synced before, into the node's folder: healing needs nothing else, and
-`schemaquake heal` finds it if the harness is gone. Jepsen's nemesis of this name flips bits, too.
+`schemaquake heal`, or the guard of a container, finds it if the harness is gone. Jepsen's nemesis of this name flips bits, too.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from schemaquake.harness.errors import ClusterError, HealError, PlanError
 from schemaquake.harness.model.files import ServerFiles, ShowsFiles
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.options import names, option
-from schemaquake.harness.model.protocols import Cluster, Context, Fault, Node
+from schemaquake.harness.model.protocols import Cluster, Context, Fault, Node, Undo
 from schemaquake.harness.model.topology import ChangesTopology
-from schemaquake.nemeses.process.serving import SERVING_LIMIT_S, bring_back
+from schemaquake.nemeses.process.serving import SERVING_LIMIT_S, bring_back, starting
 from schemaquake.nemeses.schedule.commands import must
 from schemaquake.nemeses.schedule.every_node import on_every
 from schemaquake.nemeses.schedule.options import TargetOptions, configured
@@ -94,6 +94,13 @@ class FileCorruption:
     def missing(self, cluster: Cluster) -> str | None:
         """Say why files of this cluster may not be damaged."""
         return None if isinstance(cluster, ShowsFiles) else "the files of this cluster are not the run's own"
+
+    def undo(self, cluster: Cluster, fault: Fault) -> Mapping[str, Sequence[Undo]]:
+        """Return the commands that flip the bit back, whether or not the server runs, and start the server."""
+        assert isinstance(cluster, ShowsFiles)
+        records = {name: _record(cluster.server_files(name), fault) for name in fault.nodes}
+        restoring = {name: Undo(("sh", "-c", _RESTORE, "sh", record)) for name, record in records.items()}
+        return {name: [restoring[name], *verbs] for name, verbs in starting(fault).items()}
 
     def inject(self, cluster: Cluster, fault: Fault) -> JSON:
         """Kill each server, flip a bit, and start it again: `{"observed", "nodes": {name: {"file", "offset", "before", "after"}}}`.

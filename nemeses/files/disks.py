@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Final
+from typing import Final, Protocol
 
 from schemaquake.harness.errors import ClusterError, HealError
 from schemaquake.harness.model.files import ServerFiles, ShowsFiles
@@ -28,11 +28,47 @@ __all__ = ["FillDisk", "ReadOnlyDisk"]
 _FILLER: Final = "filler"
 _FULL_BYTES: Final = 1 << 20
 """A disk with less than this left counts as full: what a server deletes, it may write again."""
+_FULL_FAULT_S: Final = (5.0, 15.0)
 _READ_ONLY_FAULT_S: Final = (15.0, 25.0)
 
 _FILL: Final = 'dd if=/dev/zero of="$1" bs=64k status=none 2> /dev/null; df --output=avail -B1 "$2" | tail -n 1'
 _FREE: Final = 'df --output=avail -B1 "$1" | tail -n 1'
-_LACK: Final = "the servers of this cluster have no file systems of their own"
+
+
+class _DiskFault(Protocol):
+    """The options of both nemeses."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def targets(self) -> tuple[str, ...]: ...
+    @property
+    def serving_limit_s(self) -> float: ...
+
+
+def _targets() -> tuple[str, ...]:
+    return option(("one",), "the targets, with commas; one is drawn for each fault")
+
+
+def _serving_limit() -> float:
+    return option(SERVING_LIMIT_S, "the limit in seconds for a server to serve again")
+
+
+def _plan(nemesis: _DiskFault, context: Context, random: Random, fault_s: tuple[float, float]) -> Sequence[Fault]:
+    plan = configured(nemesis, context)
+    limit_s = plan.serving_limit_s
+    return targeted(plan.name, context, random, targets=plan.targets, fault_s=fault_s, serving_limit_s=limit_s)
+
+
+def _lacks_disks(_nemesis: object, cluster: Cluster) -> str | None:
+    """Say why nothing may be done to the disks of this cluster."""
+    return None if isinstance(cluster, ShowsFiles) else "the servers of this cluster have no file systems of their own"
+
+
+def _bring_back(nodes: Sequence[Node], fault: Fault) -> dict[str, JSON]:
+    """Start the servers again, and wait until they serve. Raises HealError."""
+    limit_s = float(fault.parameters.get("serving_limit_s", SERVING_LIMIT_S))
+    return dict(bring_back(nodes, deadline_s=limit_s, task="bringing servers back"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,17 +80,14 @@ class FillDisk:
     disturbs = "process"
     options = TargetOptions()
 
-    targets: tuple[str, ...] = option(("one",), "the targets, with commas; one is drawn for each fault")
-    serving_limit_s: float = option(SERVING_LIMIT_S, "the limit in seconds for a server to serve again")
+    targets: tuple[str, ...] = _targets()
+    serving_limit_s: float = _serving_limit()
 
     def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
         """Plan faults of 5 to 15 s. Raises PlanError."""
-        plan = configured(self, context)
-        return targeted(self.name, context, random, targets=plan.targets, serving_limit_s=plan.serving_limit_s)
+        return _plan(self, context, random, _FULL_FAULT_S)
 
-    def missing(self, cluster: Cluster) -> str | None:
-        """Say why no disk of this cluster may be filled."""
-        return None if isinstance(cluster, ShowsFiles) else _LACK
+    missing = _lacks_disks
 
     def inject(self, cluster: Cluster, fault: Fault) -> JSON:
         """Fill the disks: `{"observed": True, "nodes": {name: {"free_bytes"}}}`. Raises ClusterError if one is not full."""
@@ -83,9 +116,11 @@ class FillDisk:
 
         nodes = named(cluster, fault.nodes)
         freed = on_every(nodes, empty, task="making room on disks", error=HealError)
-        limit_s = float(fault.parameters.get("serving_limit_s", self.serving_limit_s))
-        back = bring_back(nodes, deadline_s=limit_s, task="bringing servers back")
-        return {**back, "observed": all(one["before"] < one["after"] for one in freed.values()), "free_bytes": freed}
+        return {
+            **_bring_back(nodes, fault),
+            "observed": all(one["before"] < one["after"] for one in freed.values()),
+            "free_bytes": freed,
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,20 +132,14 @@ class ReadOnlyDisk:
     disturbs = "process"
     options = TargetOptions()
 
-    targets: tuple[str, ...] = option(("one",), "the targets, with commas; one is drawn for each fault")
-    serving_limit_s: float = option(SERVING_LIMIT_S, "the limit in seconds for a server to serve again")
+    targets: tuple[str, ...] = _targets()
+    serving_limit_s: float = _serving_limit()
 
     def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
         """Plan faults of 15 to 25 s, in which a server has the time to start. Raises PlanError."""
-        plan = configured(self, context)
-        limit_s = plan.serving_limit_s
-        return targeted(
-            self.name, context, random, targets=plan.targets, fault_s=_READ_ONLY_FAULT_S, serving_limit_s=limit_s
-        )
+        return _plan(self, context, random, _READ_ONLY_FAULT_S)
 
-    def missing(self, cluster: Cluster) -> str | None:
-        """Say why no disk of this cluster may be made read-only."""
-        return None if isinstance(cluster, ShowsFiles) else _LACK
+    missing = _lacks_disks
 
     def inject(self, cluster: Cluster, fault: Fault) -> JSON:
         """Kill each server, mount its disk without writes, and start it: `{"observed": True, "nodes": {name: {"writable"}}}`.
@@ -146,9 +175,11 @@ class ReadOnlyDisk:
 
         nodes = named(cluster, fault.nodes)
         before = on_every(nodes, reopen, task="opening disks", error=HealError)
-        limit_s = float(fault.parameters.get("serving_limit_s", self.serving_limit_s))
-        back = bring_back(nodes, deadline_s=limit_s, task="bringing servers back")
-        return {**back, "observed": not any(one["writable"] for one in before.values()), "before": before}
+        return {
+            **_bring_back(nodes, fault),
+            "observed": not any(one["writable"] for one in before.values()),
+            "before": before,
+        }
 
 
 def _volume(cluster: Cluster, node: Node) -> str:

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from schemaquake.harness.model.membership import MemberState
 from schemaquake.harness.model.operation import Completion
 from schemaquake.harness.model.options import option
 from schemaquake.harness.model.protocols import Cluster, Context, Fault
@@ -19,7 +18,7 @@ from schemaquake.nemeses.schedule.options import configured
 from schemaquake.nemeses.schedule.targets import named
 from schemaquake.nemeses.topology import standard_options as standard
 from schemaquake.nemeses.topology.attempts import Recovery, refused, serving_members, try_out
-from schemaquake.nemeses.topology.planning import planned
+from schemaquake.nemeses.topology.planning import nobody_changes, planned
 
 __all__ = ["AddressChange"]
 
@@ -51,9 +50,7 @@ class AddressChange:
             after_failure="retry",
         )
 
-    def becomes(self, operation: Fault) -> Mapping[str, MemberState]:  # noqa: ARG002 - others depend on it
-        """Return nothing: every node stays what it is."""
-        return {}
+    becomes = nobody_changes
 
     def missing(self, cluster: Cluster) -> str | None:
         """Say why the nodes of this cluster keep their addresses."""

@@ -1,5 +1,6 @@
 """Attempts: one operation on the topology, tried again or ended as an operator would when it fails.
 
+After a failure it is retried, resumed, aborted, or started over: aborted, left alone for a while, and begun anew.
 The outcome of an operation is `ok` if an attempt was acknowledged, `fail` if the first answer proves that nothing was
 changed or an abort was acknowledged, and `info` otherwise. Its value is
 `{"attempts": [attempt, …], "after_failure": word, "seconds"}`, with what the operation itself adds.
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from schemaquake.harness.errors import ClusterError, PlanError
-from schemaquake.harness.model.membership import SERVING
+from schemaquake.harness.model.membership import SERVING, ChangeOutcome
 from schemaquake.harness.model.operation import JSON, Completion
 from schemaquake.harness.model.protocols import Cluster, Fault, MemberListing
 from schemaquake.harness.model.topology import Attempt, ChangesTopology, TopologyVerb
@@ -24,6 +25,8 @@ __all__ = ["Recovery", "all_up", "changing", "lacks", "refused", "serving_member
 _PAUSE_S: Final = 5.0
 """The time between a failure and what is done about it, in which a fault may end or gossip may spread."""
 _RETRIES: Final = 3
+_STARTS_OVER_AFTER_S: Final = 15.0
+"""The time between an abort and the next beginning, in which rows are written that only a new beginning can hand over."""
 _BACK_LIMIT_S: Final = 90.0
 """How long an operator waits for a node that a fault took down before the next try."""
 
@@ -37,6 +40,8 @@ class Recovery:
     retry: Callable[[], Attempt] | None = None
     resume: Callable[[], Attempt] | None = None
     abort: Callable[[], Attempt] | None = None
+    starts_over: bool = False
+    """True if what was aborted can be begun anew (`start-over`), after a time in which clients write to the node as before."""
 
     def way(self, name: str) -> Callable[[], Attempt]:
         """Return the way of that name, or to try again where there is none."""
@@ -83,10 +88,12 @@ def serving_members(cluster: Cluster) -> Sequence[str]:
 
 
 def all_up(cluster: Cluster, *but: str) -> bool:
-    """Return whether every member serves, but for these nodes."""
-    states = (
-        {name: member.state for name, member in cluster.members().items()} if isinstance(cluster, MemberListing) else {}
-    )
+    """Return whether every member serves, but for these nodes; not if no node says who the members are."""
+    try:
+        listed = cluster.members() if isinstance(cluster, MemberListing) else {}
+    except ClusterError:  # a later attempt is the one that says so, beside those before it
+        return False
+    states = {name: member.state for name, member in listed.items()}
     return all(
         node.state() == "running" and node.await_serving(deadline_s=1).served
         for node in cluster.nodes
@@ -106,12 +113,12 @@ def try_out(
     way = str(operation.parameters.get("after_failure", "retry"))
     attempts = [begin()]
     outcome = attempts[0].outcome
-    if outcome == "info":
+    if outcome == "info" and way == "start-over" and recovery.starts_over:
+        outcome = _start_over(attempts, begin, recovery)
+    elif outcome == "info":
         act = recovery.way(way)
         for _ in range(_RETRIES):
-            pause_for(_PAUSE_S)
-            with suppress(TimeoutError):  # then the attempt says what is wrong
-                until(recovery.up, deadline_s=_BACK_LIMIT_S, what="all nodes up", every_s=1)
+            _await_all_up(recovery)
             attempts.append(act())
             if attempts[-1].outcome != "info":
                 break
@@ -126,6 +133,34 @@ def try_out(
     last = attempts[-1]
     error = None if outcome == "ok" else f"{_name_of(last)}: {last.answer or last.command}"
     return Completion(type=outcome, value=value, error=error)
+
+
+def _start_over(attempts: list[Attempt], begin: Callable[[], Attempt], recovery: Recovery) -> ChangeOutcome:
+    """Take the node back to what it was, let clients go on for a while, and begin anew, until an attempt is acknowledged.
+
+    The answers are added to `attempts`. There may be nothing to abort, so what that answers decides only whether a refusal
+    of the next beginning counts: it does if all before it was undone.
+    """
+    assert recovery.abort is not None
+    for _ in range(_RETRIES):
+        _await_all_up(recovery)
+        aborted = recovery.abort()
+        attempts.append(aborted)
+        pause_for(_STARTS_OVER_AFTER_S)
+        _await_all_up(recovery)
+        begun = begin()
+        attempts.append(begun)
+        if begun.outcome == "fail":
+            return "fail" if aborted.outcome == "ok" else "info"
+        if begun.outcome == "ok":
+            return "ok"
+    return "info"
+
+
+def _await_all_up(recovery: Recovery) -> None:
+    pause_for(_PAUSE_S)
+    with suppress(TimeoutError):  # then the attempt says what is wrong
+        until(recovery.up, deadline_s=_BACK_LIMIT_S, what="all nodes up", every_s=1)
 
 
 def _name_of(attempt: Attempt) -> str:

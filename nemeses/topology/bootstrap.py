@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from random import Random
 from typing import Final
 
-from schemaquake.harness.model.membership import MemberState
 from schemaquake.harness.model.operation import Completion
 from schemaquake.harness.model.protocols import Cluster, Context, Fault
 from schemaquake.harness.model.topology import Attempt
@@ -16,7 +15,7 @@ from schemaquake.nemeses.schedule.options import configured
 from schemaquake.nemeses.schedule.targets import named
 from schemaquake.nemeses.topology import standard_options as standard
 from schemaquake.nemeses.topology.attempts import Recovery, all_up, changing, lacks, refused, some_other, try_out
-from schemaquake.nemeses.topology.planning import draw_recovery, planned, spare
+from schemaquake.nemeses.topology.planning import draw_recovery, node_serves, plan_joiner
 
 __all__ = ["Bootstrap", "join_again", "leave_half_joined"]
 
@@ -29,6 +28,7 @@ class Bootstrap:
 
     name = "bootstrap"
     needs = frozenset({"topology"})
+    allowed_by = "topology"
     options = standard.TopologyOptions()
 
     node: str = standard.node("that joins, a spare")
@@ -39,19 +39,16 @@ class Bootstrap:
     def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
         """Plan one bootstrap. Raises PlanError without spares."""
         plan = configured(self, context)
-        return planned(
-            self.name,
+        return plan_joiner(
+            plan,
             context,
             random,
-            nodes=(spare(context, plan.node, self.name, place=0),),
-            begins_s=plan.begins_s,
-            limit_s=plan.limit_s,
             after_failure=draw_recovery(random, _WAYS, plan.after_failure, self.name),
         )
 
-    def becomes(self, operation: Fault) -> Mapping[str, MemberState]:
-        """Return that the node is a normal member afterwards."""
-        return {operation.nodes[0]: "normal"}
+    becomes = node_serves
+
+    words_for = standard.words_for_aim
 
     def missing(self, cluster: Cluster) -> str | None:
         """Say why no node can join this cluster."""

@@ -27,7 +27,7 @@ from schemaquake.nemeses.schedule.targets import named
 from schemaquake.nemeses.topology import standard_options as standard
 from schemaquake.nemeses.topology.attempts import changing, lacks, refused
 from schemaquake.nemeses.topology.bootstrap import leave_half_joined
-from schemaquake.nemeses.topology.planning import ANY, leaver, planned, spare
+from schemaquake.nemeses.topology.planning import ANY, node_serves, plan_joiner, plan_leaver
 
 __all__ = ["AbortBootstrap", "CancelSequence"]
 
@@ -40,6 +40,7 @@ class AbortBootstrap:
 
     name = "abort-bootstrap"
     needs = frozenset({"topology", "signals"})
+    allowed_by = "topology"
     options = standard.TopologyOptions()
 
     node: str = standard.node("that begins to join, a spare")
@@ -50,19 +51,16 @@ class AbortBootstrap:
     def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
         """Plan one bootstrap that is aborted. Raises PlanError without spares."""
         plan = configured(self, context)
-        return planned(
-            self.name,
+        return plan_joiner(
+            plan,
             context,
             random,
-            nodes=(spare(context, plan.node, self.name, place=0),),
-            begins_s=plan.begins_s,
-            limit_s=plan.limit_s,
             step=_draw_step(random, plan.step, self.name),
         )
 
-    def becomes(self, operation: Fault) -> Mapping[str, MemberState]:
-        """Return that the node is a normal member if it was faster than its abortion."""
-        return {operation.nodes[0]: "normal"}
+    becomes = node_serves
+
+    words_for = standard.words_for_aim
 
     def missing(self, cluster: Cluster) -> str | None:
         """Say why no node can begin to join this cluster."""
@@ -87,6 +85,7 @@ class CancelSequence:
 
     name = "cancel-sequence"
     needs = frozenset({"topology"})
+    allowed_by = "topology"
     options = standard.TopologyOptions()
 
     kind: str = option(ANY, "`decommission`, `move` or `any`: the seed draws", parse=one_of(ANY, *_KINDS))
@@ -99,13 +98,11 @@ class CancelSequence:
         """Plan one decommission or move that is cancelled. Raises PlanError."""
         plan = configured(self, context)
         kind = random.choice(_KINDS) if plan.kind == ANY else plan.kind
-        return planned(
-            self.name,
+        return plan_leaver(
+            plan,
             context,
             random,
-            nodes=(leaver(context, plan.node, place=0),),
-            begins_s=plan.begins_s,
-            limit_s=plan.limit_s,
+            place=0,
             kind=kind,
             step=_draw_step(random, plan.step, self.name),
             fraction=round(random.random(), 9),
@@ -114,6 +111,8 @@ class CancelSequence:
     def becomes(self, operation: Fault) -> Mapping[str, MemberState]:
         """Return what the node is if it was faster than the cancellation: gone, or where it moved to."""
         return {operation.nodes[0]: "left" if operation.parameters["kind"] == "decommission" else "normal"}
+
+    words_for = standard.words_for_aim
 
     def missing(self, cluster: Cluster) -> str | None:
         """Say why nothing can be cancelled here."""

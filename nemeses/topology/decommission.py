@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from random import Random
 from typing import Final
 
-from schemaquake.harness.model.membership import MemberState
+from schemaquake.harness.model.aim import ShowsSteps
 from schemaquake.harness.model.operation import Completion
-from schemaquake.harness.model.protocols import Cluster, Context, Fault
+from schemaquake.harness.model.protocols import Cluster, Context, Fault, MemberListing
 from schemaquake.harness.model.topology import Attempt, TopologyVerb
+from schemaquake.harness.wait import until
 from schemaquake.nemeses.schedule.options import configured
 from schemaquake.nemeses.schedule.targets import named
 from schemaquake.nemeses.topology import standard_options as standard
 from schemaquake.nemeses.topology.attempts import Recovery, all_up, changing, lacks, try_out
-from schemaquake.nemeses.topology.planning import draw_recovery, leaver, planned
+from schemaquake.nemeses.topology.planning import draw_recovery, node_leaves, plan_leaver
 
 __all__ = ["Decommission", "abort_or_restart", "start_again"]
 
-_WAYS: Final = ("retry", "abort")
+_WAYS: Final = ("retry", "abort", "start-over")
+_SPREADS_S: Final = 30.0
+"""The time in which all should have heard that a node leaves or moves no more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +33,7 @@ class Decommission:
 
     name = "decommission"
     needs = frozenset({"topology"})
+    allowed_by = "topology"
     options = standard.TopologyOptions()
 
     node: str = standard.node("that leaves")
@@ -39,19 +44,17 @@ class Decommission:
     def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
         """Plan one decommission. Raises PlanError."""
         plan = configured(self, context)
-        return planned(
-            self.name,
+        return plan_leaver(
+            plan,
             context,
             random,
-            nodes=(leaver(context, plan.node, place=0),),
-            begins_s=plan.begins_s,
-            limit_s=plan.limit_s,
+            place=0,
             after_failure=draw_recovery(random, _WAYS, plan.after_failure, self.name),
         )
 
-    def becomes(self, operation: Fault) -> Mapping[str, MemberState]:
-        """Return that the node has left afterwards."""
-        return {operation.nodes[0]: "left"}
+    becomes = node_leaves
+
+    words_for = standard.words_for_aim
 
     def missing(self, cluster: Cluster) -> str | None:
         """Say why no node can be decommissioned here."""
@@ -68,7 +71,9 @@ class Decommission:
         def stay() -> Attempt:
             return abort_or_restart(cluster, "abort-leave", name, limit_s=limit_s)
 
-        return try_out(operation, leave, Recovery(up=partial(all_up, cluster), retry=leave, abort=stay))
+        return try_out(
+            operation, leave, Recovery(up=partial(all_up, cluster), retry=leave, abort=stay, starts_over=True)
+        )
 
 
 def abort_or_restart(cluster: Cluster, verb: TopologyVerb, name: str, *, limit_s: float) -> Attempt:
@@ -80,16 +85,27 @@ def abort_or_restart(cluster: Cluster, verb: TopologyVerb, name: str, *, limit_s
 
 
 def start_again(cluster: Cluster, name: str, *, limit_s: float) -> Attempt:
-    """Restart a node, which then is what it was before it began to leave or to move."""
+    """Restart a node, which then is what it was before it began to leave or to move; not so where others carry the change on."""
     node = named(cluster, [name])[0]
     node.kill()
     node.start()
     boot = node.await_serving(deadline_s=limit_s)
+    if boot.served:
+        with suppress(TimeoutError):
+            until(partial(_is_normal, cluster, name), deadline_s=_SPREADS_S, what=f"{name} as it was", every_s=0.5)
     return Attempt(
-        outcome="ok" if boot.served else "info",
+        outcome="ok" if boot.served and _is_normal(cluster, name) else "info",
         command="restart",
         node=name,
         seconds=boot.seconds,
         answer=boot.first_error or "",
         timed_out=not boot.served and not boot.ended,
     )
+
+
+def _is_normal(cluster: Cluster, name: str) -> bool:
+    """Return whether a node is a member that neither leaves nor moves, as far as the cluster shows that."""
+    if isinstance(cluster, ShowsSteps) and cluster.steps([name]):
+        return False
+    listed = cluster.members() if isinstance(cluster, MemberListing) else {}
+    return name not in listed or listed[name].state == "normal"

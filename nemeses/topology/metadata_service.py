@@ -8,7 +8,6 @@ from functools import partial
 from random import Random
 from typing import Final
 
-from schemaquake.harness.model.membership import MemberState
 from schemaquake.harness.model.operation import Completion
 from schemaquake.harness.model.options import option
 from schemaquake.harness.model.protocols import Cluster, Context, Fault, Node
@@ -18,7 +17,7 @@ from schemaquake.nemeses.schedule.every_node import on_every
 from schemaquake.nemeses.schedule.options import configured
 from schemaquake.nemeses.topology import standard_options as standard
 from schemaquake.nemeses.topology.attempts import Recovery, all_up, changing, lacks, some_other, try_out
-from schemaquake.nemeses.topology.planning import planned
+from schemaquake.nemeses.topology.planning import nobody_changes, planned
 
 __all__ = ["CmsReconfigure", "PauseCommits"]
 
@@ -35,6 +34,7 @@ class CmsReconfigure:
 
     name = "cms-reconfigure"
     needs = frozenset({"topology"})
+    allowed_by = "topology"
     options = standard.TopologyOptions()
 
     members: int = option(0, "the number of nodes that commit metadata; 0: the seed draws 1 or 3")
@@ -56,9 +56,9 @@ class CmsReconfigure:
             after_failure="retry",
         )
 
-    def becomes(self, operation: Fault) -> Mapping[str, MemberState]:  # noqa: ARG002 - others depend on it
-        """Return nothing: every node stays a member of the ring."""
-        return {}
+    becomes = nobody_changes
+
+    words_for = standard.words_for_aim
 
     def missing(self, cluster: Cluster) -> str | None:
         """Say why there is no metadata service to be changed."""
@@ -80,6 +80,7 @@ class PauseCommits:
 
     name = "pause-commits"
     needs = frozenset({"topology"})
+    allowed_by = "topology"
     options = standard.TopologyOptions()
 
     lasts_s: float = option(-1.0, "how long nothing is committed, in seconds; negative: the seed draws 5 to 20")
@@ -99,9 +100,9 @@ class PauseCommits:
             overlaps=True,
         )
 
-    def becomes(self, operation: Fault) -> Mapping[str, MemberState]:  # noqa: ARG002 - others depend on it
-        """Return nothing: every node stays a member of the ring."""
-        return {}
+    becomes = nobody_changes
+
+    words_for = standard.words_for_aim
 
     def missing(self, cluster: Cluster) -> str | None:
         """Say why commits cannot be paused here."""

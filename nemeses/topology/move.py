@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from random import Random
 from typing import Final
 
-from schemaquake.harness.model.membership import MemberState
 from schemaquake.harness.model.operation import Completion
 from schemaquake.harness.model.options import option
 from schemaquake.harness.model.protocols import Cluster, Context, Fault
@@ -17,11 +16,11 @@ from schemaquake.nemeses.schedule.options import configured
 from schemaquake.nemeses.topology import standard_options as standard
 from schemaquake.nemeses.topology.attempts import Recovery, all_up, changing, lacks, try_out
 from schemaquake.nemeses.topology.decommission import abort_or_restart
-from schemaquake.nemeses.topology.planning import ANY, draw_recovery, leaver, planned
+from schemaquake.nemeses.topology.planning import ANY, draw_recovery, node_serves, plan_leaver
 
 __all__ = ["Move"]
 
-_WAYS: Final = ("retry", "abort")
+_WAYS: Final = ("retry", "abort", "start-over")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +29,7 @@ class Move:
 
     name = "move"
     needs = frozenset({"topology"})
+    allowed_by = "topology"
     options = standard.TopologyOptions()
 
     node: str = standard.node("that moves")
@@ -41,21 +41,19 @@ class Move:
     def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
         """Plan one move. Raises PlanError."""
         plan = configured(self, context)
-        return planned(
-            self.name,
+        return plan_leaver(
+            plan,
             context,
             random,
-            nodes=(leaver(context, plan.node, place=0),),
-            begins_s=plan.begins_s,
+            place=0,
             fraction=round(random.random(), 9),
             token=plan.token,
-            limit_s=plan.limit_s,
             after_failure=draw_recovery(random, _WAYS, plan.after_failure, self.name),
         )
 
-    def becomes(self, operation: Fault) -> Mapping[str, MemberState]:
-        """Return that the node is a normal member afterwards, as it was."""
-        return {operation.nodes[0]: "normal"}
+    becomes = node_serves
+
+    words_for = standard.words_for_aim
 
     def missing(self, cluster: Cluster) -> str | None:
         """Say why no node can move here."""
@@ -75,6 +73,5 @@ class Move:
         def stay() -> Attempt:
             return abort_or_restart(cluster, "abort-move", name, limit_s=limit_s)
 
-        return try_out(
-            operation, move, Recovery(up=partial(all_up, cluster), retry=move, abort=stay), more={"token": token}
-        )
+        recovery = Recovery(up=partial(all_up, cluster), retry=move, abort=stay, starts_over=True)
+        return try_out(operation, move, recovery, more={"token": token})

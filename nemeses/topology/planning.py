@@ -6,18 +6,30 @@ it, so that two kinds in one run seldom want the same node. The first node stays
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
-from typing import Final
+from typing import Final, Protocol
 
 from schemaquake.harness.errors import PlanError
 from schemaquake.harness.model import options
+from schemaquake.harness.model.membership import MemberState
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.protocols import Context, Fault
 from schemaquake.nemeses.topology.aims import aim_at
 from schemaquake.nemeses.topology.standard_options import TopologyOptions
 
-__all__ = ["ANY", "draw_recovery", "leaver", "planned", "spare"]
+__all__ = [
+    "ANY",
+    "draw_recovery",
+    "leaver",
+    "nobody_changes",
+    "node_leaves",
+    "node_serves",
+    "plan_joiner",
+    "plan_leaver",
+    "planned",
+    "spare",
+]
 
 ANY: Final = "any"
 """The value of an option that leaves the choice to the seed."""
@@ -44,6 +56,53 @@ def spare(context: Context, wanted: str, nemesis: str, *, place: int) -> str:
     if not context.spares:
         raise PlanError(f'nemesis "{nemesis}" needs a node that is no member yet: prepare one with --spares 1')
     return context.spares[place % len(context.spares)]
+
+
+class _OnOneNode(Protocol):
+    """The options that every operation on one node has."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def node(self) -> str: ...
+    @property
+    def begins_s(self) -> float: ...
+    @property
+    def limit_s(self) -> float: ...
+
+
+def plan_leaver(
+    plan: _OnOneNode, context: Context, random: Random, *, place: int, **parameters: JSON
+) -> Sequence[Fault]:
+    """Plan an operation on the member at this place of the run's order (see `leaver`). Raises PlanError."""
+    return _plan_on(leaver(context, plan.node, place=place), plan, context, random, parameters)
+
+
+def plan_joiner(plan: _OnOneNode, context: Context, random: Random, **parameters: JSON) -> Sequence[Fault]:
+    """Plan an operation on the first spare. Raises PlanError without spares."""
+    return _plan_on(spare(context, plan.node, plan.name, place=0), plan, context, random, parameters)
+
+
+def _plan_on(
+    node: str, plan: _OnOneNode, context: Context, random: Random, parameters: Mapping[str, JSON]
+) -> Sequence[Fault]:
+    limits = {"begins_s": plan.begins_s, "limit_s": plan.limit_s}
+    return planned(plan.name, context, random, nodes=(node,), **limits, **parameters)
+
+
+def node_leaves(_nemesis: object, operation: Fault) -> Mapping[str, MemberState]:
+    """Return that the operation's node has left afterwards; serves as a `TopologyNemesis.becomes`."""
+    return {operation.nodes[0]: "left"}
+
+
+def node_serves(_nemesis: object, operation: Fault) -> Mapping[str, MemberState]:
+    """Return that the operation's node is a normal member afterwards; serves as a `TopologyNemesis.becomes`."""
+    return {operation.nodes[0]: "normal"}
+
+
+def nobody_changes(_nemesis: object, operation: Fault) -> Mapping[str, MemberState]:  # noqa: ARG001 - others depend on it
+    """Return nothing: every node stays what it is; serves as a `TopologyNemesis.becomes`."""
+    return {}
 
 
 def draw_recovery(random: Random, ways: Sequence[str], wanted: str, nemesis: str) -> str:

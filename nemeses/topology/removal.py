@@ -6,13 +6,12 @@ its ranges lack a replica's rows until a repair, which follows unless it is swit
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from random import Random
 from typing import Final
 
-from schemaquake.harness.model.membership import MemberState
 from schemaquake.harness.model.operation import Completion
 from schemaquake.harness.model.options import option, truth
 from schemaquake.harness.model.protocols import Cluster, Context, Fault, MemberListing
@@ -23,7 +22,7 @@ from schemaquake.nemeses.schedule.targets import named
 from schemaquake.nemeses.topology import standard_options as standard
 from schemaquake.nemeses.topology.attempts import Recovery, all_up, changing, lacks, refused, some_other, try_out
 from schemaquake.nemeses.topology.decommission import start_again
-from schemaquake.nemeses.topology.planning import draw_recovery, leaver, planned
+from schemaquake.nemeses.topology.planning import draw_recovery, node_leaves, plan_leaver
 
 __all__ = ["Assassinate", "RemoveNode", "die"]
 
@@ -37,6 +36,7 @@ class RemoveNode:
 
     name = "removenode"
     needs = frozenset({"topology", "signals"})
+    allowed_by = "topology"
     options = standard.TopologyOptions()
 
     node: str = standard.node("that is taken down and removed")
@@ -48,21 +48,19 @@ class RemoveNode:
     def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
         """Plan one removal. Raises PlanError."""
         plan = configured(self, context)
-        return planned(
-            self.name,
+        return plan_leaver(
+            plan,
             context,
             random,
-            nodes=(leaver(context, plan.node, place=1),),
-            begins_s=plan.begins_s,
+            place=1,
             how=plan.how,
             loses_disk=True,
-            limit_s=plan.limit_s,
             after_failure=draw_recovery(random, _WAYS, plan.after_failure, self.name),
         )
 
-    def becomes(self, operation: Fault) -> Mapping[str, MemberState]:
-        """Return that the node has left afterwards."""
-        return {operation.nodes[0]: "left"}
+    becomes = node_leaves
+
+    words_for = standard.words_for_aim
 
     def missing(self, cluster: Cluster) -> str | None:
         """Say why no node can be removed here."""
@@ -79,6 +77,7 @@ class Assassinate:
 
     name = "assassinate"
     needs = frozenset({"topology", "signals"})
+    allowed_by = "topology"
     options = standard.TopologyOptions()
 
     node: str = standard.node("that is taken down and forgotten")
@@ -91,22 +90,20 @@ class Assassinate:
     def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
         """Plan one assassination. Raises PlanError."""
         plan = configured(self, context)
-        return planned(
-            self.name,
+        return plan_leaver(
+            plan,
             context,
             random,
-            nodes=(leaver(context, plan.node, place=2),),
-            begins_s=plan.begins_s,
+            place=2,
             how=plan.how,
             loses_disk=True,
             repair=plan.repair,
-            limit_s=plan.limit_s,
             after_failure=draw_recovery(random, _WAYS, plan.after_failure, self.name),
         )
 
-    def becomes(self, operation: Fault) -> Mapping[str, MemberState]:
-        """Return that the node has left afterwards."""
-        return {operation.nodes[0]: "left"}
+    becomes = node_leaves
+
+    words_for = standard.words_for_aim
 
     def missing(self, cluster: Cluster) -> str | None:
         """Say why no node can be assassinated here."""

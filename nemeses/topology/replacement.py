@@ -34,6 +34,7 @@ class Replace:
 
     name = "replace"
     needs = frozenset({"topology", "signals"})
+    allowed_by = "topology"
     options = standard.TopologyOptions()
 
     node: str = standard.node("that dies")
@@ -76,6 +77,8 @@ class Replace:
             return {operation.nodes[0]: "normal"}
         dead, successor = operation.nodes
         return {dead: "replaced", successor: "normal"}
+
+    words_for = standard.words_for_aim
 
     def missing(self, cluster: Cluster) -> str | None:
         """Say why no node can be replaced here."""

@@ -15,17 +15,17 @@ from random import Random
 from typing import Final
 
 from schemaquake.harness.ddl.schema_changes import alter_keyspace
-from schemaquake.harness.errors import ClusterError, PlanError
-from schemaquake.harness.model.membership import MemberState
+from schemaquake.harness.errors import PlanError
 from schemaquake.harness.model.operation import JSON, Completion
 from schemaquake.harness.model.options import option, truth
 from schemaquake.harness.model.protocols import Cluster, Context, Fault
 from schemaquake.harness.model.topology import Attempt, Requests
-from schemaquake.harness.wait import pause_for, tasks, until
+from schemaquake.harness.wait import pause_for, until
 from schemaquake.nemeses.schedule.options import configured
 from schemaquake.nemeses.topology import standard_options as standard
 from schemaquake.nemeses.topology.attempts import all_up, changing, lacks, refused, serving_members, some_other
-from schemaquake.nemeses.topology.planning import ANY, planned
+from schemaquake.nemeses.topology.planning import ANY, nobody_changes, planned
+from schemaquake.nemeses.topology.requests import ask_as_client
 
 __all__ = ["RfChange"]
 
@@ -33,7 +33,6 @@ _TRIES: Final = 3
 _PAUSE_S: Final = 5.0
 _BACK_LIMIT_S: Final = 90.0
 _STRATEGY: Final = "SimpleStrategy"
-_S: Final = 1_000_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +41,7 @@ class RfChange:
 
     name = "rf-change"
     needs = frozenset({"topology"})
+    allowed_by = "topology"
     options = standard.TopologyOptions()
 
     keyspace: str = option(ANY, "the keyspace, one of the run's; `any`: the seed chooses among those there are")
@@ -68,9 +68,9 @@ class RfChange:
             fraction=round(random.random(), 9),
         )
 
-    def becomes(self, operation: Fault) -> Mapping[str, MemberState]:  # noqa: ARG002 - others depend on it
-        """Return nothing: every node stays a member of the ring."""
-        return {}
+    becomes = nobody_changes
+
+    words_for = standard.words_for_aim
 
     def missing(self, cluster: Cluster) -> str | None:
         """Say why rows cannot be brought to their new replicas here."""
@@ -130,18 +130,9 @@ def _alter(cluster: Cluster, requests: Requests, keyspace: str, factor: int) -> 
 
 
 def _alter_once(cluster: Cluster, requests: Requests, keyspace: str, factor: int) -> Attempt:
-    coordinator, began_ns = some_other(cluster), tasks().clock.now_ns()
-    try:
-        completion = requests.ask(coordinator, alter_keyspace(keyspace, replication_factor=factor))
-    except ClusterError as error:  # no session: nothing was asked
-        completion = Completion(type="info", error=str(error))
-    return Attempt(
-        outcome=completion.type,
-        command=f"ALTER KEYSPACE {keyspace}, replication factor {factor}",
-        node=coordinator,
-        seconds=(tasks().clock.now_ns() - began_ns) / _S,
-        answer=completion.error or "",
-    )
+    change = alter_keyspace(keyspace, replication_factor=factor)
+    command = f"ALTER KEYSPACE {keyspace}, replication factor {factor}"
+    return ask_as_client(requests, some_other(cluster), change, command=command)
 
 
 def _repair_all(cluster: Cluster, keyspace: str, limit_s: float) -> list[Attempt]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from schemaquake.harness.errors import PlanError
 from schemaquake.harness.model.options import option, truth
 
-__all__ = ["TopologyOptions", "after_failure", "at", "how", "limit", "node", "step"]
+__all__ = ["TopologyOptions", "after_failure", "at", "how", "limit", "node", "step", "words_for_aim"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +24,16 @@ class TopologyOptions:
         "pause and partition, steps PREPARE, START and MID (6.0), under-way and stream (5.0), `any`: the seed draws",
     )
     aim_s: float = option(10.0, "how long the fault that is aimed at a step lasts, in seconds")
+
+
+def words_for_aim(_nemesis: object, options: Mapping[str, str]) -> Mapping[str, str]:
+    """Name the word that allows the fault of `-O aim=`, its nemesis' own; serves as an `AllowedByOptions.words_for`. Raises PlanError."""
+    aim = options.get("aim", "")
+    if aim == "any":
+        raise PlanError(
+            "-O aim=any: where an owner allows faults by their words, name the nemesis, for example kill@stream"
+        )
+    return {"aim": aim.partition("@")[0]} if aim else {}
 
 
 def node(description: str) -> str:

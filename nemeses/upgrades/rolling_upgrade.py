@@ -15,7 +15,6 @@ from typing import Final
 
 from schemaquake.harness.errors import PlanError
 from schemaquake.harness.model import options
-from schemaquake.harness.model.membership import MemberState
 from schemaquake.harness.model.operation import JSON, Completion
 from schemaquake.harness.model.options import option, truth
 from schemaquake.harness.model.protocols import Cluster, Context, Fault
@@ -25,7 +24,7 @@ from schemaquake.nemeses.schedule.options import configured
 from schemaquake.nemeses.topology import standard_options as standard
 from schemaquake.nemeses.topology.aims import aim_at
 from schemaquake.nemeses.topology.attempts import Recovery, all_up, refused, try_out
-from schemaquake.nemeses.topology.planning import draw_recovery
+from schemaquake.nemeses.topology.planning import draw_recovery, node_serves
 
 __all__ = ["RollingUpgrade"]
 
@@ -111,9 +110,7 @@ class RollingUpgrade:
             )
         return operations
 
-    def becomes(self, operation: Fault) -> Mapping[str, MemberState]:
-        """Return that the node is a normal member afterwards, as it was."""
-        return {operation.nodes[0]: "normal"}
+    becomes = node_serves
 
     def missing(self, cluster: Cluster) -> str | None:
         """Say why nodes of this cluster cannot become another version."""

@@ -71,12 +71,20 @@ def _verify(
     repeat: Annotated[
         int, typer.Option(help="run the bundle's plan so many times on this machine, and count its findings")
     ] = 0,
+    fetch: Annotated[
+        bool,
+        typer.Option(
+            "--fetch",
+            help="fetch the servers' jars from a Maven repository, and compare those too whose checksums are unknown",
+        ),
+    ] = False,
     limit: Annotated[float, typer.Option("--limit", help="time limit of each checker in seconds")] = 120,
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
     """Check a bundle: hashes, signature, records; judge everything again; name each difference."""
     configure_logging(verbose=verbose)
+    from schemaquake.results.bundle.jars import fetched_checksums  # noqa: PLC0415 - as above
     from schemaquake.results.bundle.verification import verify_bundle  # noqa: PLC0415 - as above
 
     repeater = None
@@ -87,7 +95,14 @@ def _verify(
         def repeater(store: Store) -> Check:
             return repeat_run(store, repeat, limit_s=limit)
 
-    verified = verify_bundle(bundle, signature=signature, signers=signers, limit_s=limit, repeat=repeater)
+    verified = verify_bundle(
+        bundle,
+        signature=signature,
+        signers=signers,
+        limit_s=limit,
+        checksums=fetched_checksums if fetch else None,
+        repeat=repeater,
+    )
     if as_json:
         print_json(verified.to_json())
     console = stderr()

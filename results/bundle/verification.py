@@ -17,7 +17,6 @@ import orjson
 import pyarrow as pa
 
 import schemaquake
-from schemaquake.clusters.systems.checksums import differing
 from schemaquake.harness.errors import ExitCode, HistoryError, SchemaquakeError
 from schemaquake.harness.faults.ledger import FILE_NAME as LEDGER
 from schemaquake.harness.faults.ledger import read_ledger
@@ -28,6 +27,7 @@ from schemaquake.harness.sealed_json import load_sealed
 from schemaquake.results.bundle.archive import Limits, open_archive
 from schemaquake.results.bundle.bundling import TABLES, is_file_of_a_bundle
 from schemaquake.results.bundle.differences import differences, verdict_differences
+from schemaquake.results.bundle.jars import Checksums, compare_jars, jars_of
 from schemaquake.results.bundle.manifest import MANIFEST, SUMS, Manifest, sha256_of
 from schemaquake.results.bundle.provenance import claims_of, derived_provenance_of
 from schemaquake.results.bundle.rejudging import judge_again
@@ -138,10 +138,13 @@ def verify_bundle(
     signature: Path | None = None,
     signers: Path | None = None,
     limit_s: float = 120,
+    checksums: Checksums | None = None,
     repeat: Callable[[Store], Check] | None = None,
     keep: Path | None = None,
 ) -> Verified:
     """Check a bundle, judge its records again, and name each difference. With `repeat`, check with that what its plan does here.
+
+    `checksums` returns those of jars that are not known here; None: such jars are not checked.
 
     The run, as it was judged here, stays in the new folder `keep`; None: nothing stays.
     Raises PlanError if there is no such file, EnvironmentLacks if a signature cannot be checked.
@@ -165,7 +168,7 @@ def verify_bundle(
         claimed = _failures([store.read_verdict, lambda: read_summary(store)])
         checks.append(_differs("records", [*records.details, *claimed]))
         if records.state == "ok":
-            checks += _judged_again(store, opened.files, manifest, run, limit_s)
+            checks += _judged_again(store, opened.files, manifest, run, limit_s, checksums)
             if repeat is not None:
                 checks.append(repeat(store))
         else:
@@ -271,7 +274,12 @@ def _failure(step: Callable[[], object]) -> str | None:
 
 
 def _judged_again(
-    store: Store, files: Mapping[str, bytes], manifest: Manifest, run: str, limit_s: float
+    store: Store,
+    files: Mapping[str, bytes],
+    manifest: Manifest,
+    run: str,
+    limit_s: float,
+    checksums: Checksums | None,
 ) -> Iterator[Check]:
     reason = judge_again(store.folder, limit_s=limit_s)
     if reason is not None:
@@ -287,21 +295,31 @@ def _judged_again(
         del expected["command"]  # another version may have had other options; the plan is judged all the same
     claims = {name: manifest.predicate.get(name) for name in expected}
     yield _differs("claims", differences(claims, orjson.loads(orjson.dumps(expected))), most=most)
-    if manifest.predicate.get("jars"):
-        yield _jars(store, manifest)
+    jars = _jars(store, checksums)
+    if jars is not None:
+        yield jars
 
 
-def _jars(store: Store, manifest: Manifest) -> Check:
-    """Compare the jars that the servers ran with those that were published under the same names."""
-    plan, jars = store.read_plan(), manifest.predicate["jars"]
-    if plan.distribution is not None:
-        reason = "the servers were of a distribution of its author's own, which nothing here knows"
-        return Check(name="jars", state="not checked", details=(reason,))
-    if not isinstance(jars, dict):
-        return _differs("jars", ["the manifest has no list of jars"])
-    return _differs(
-        "jars", differing(plan.system.partition(":")[2], {str(name): str(one) for name, one in jars.items()})
-    )
+def _jars(store: Store, checksums: Checksums | None) -> Check | None:
+    """Compare the jars of every version that the run had with the published ones. None if it had no servers of this machine's."""
+    plan, local = store.read_plan(), store.path("local.json")
+    if not local.is_file():
+        return None
+    try:
+        systems = jars_of(_object(local.read_bytes()), plan.system)
+    except HistoryError as error:
+        return _differs("jars", [str(error)])
+    wrong, uncompared = list[str](), list[str]()
+    for system, jars in systems.items():
+        if system == plan.system and plan.distribution is not None:
+            uncompared.append("the servers were of a distribution of its author's own, which nothing here knows")
+            continue
+        compared = compare_jars(system, jars, checksums)
+        wrong += compared.differences
+        uncompared += compared.uncompared
+    if wrong or not uncompared:
+        return _differs("jars", wrong)
+    return Check(name="jars", state="not checked", details=tuple(uncompared))
 
 
 def _compare(

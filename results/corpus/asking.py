@@ -34,6 +34,11 @@ class Question:
     about: str
     sql: str
 
+    @property
+    def takes_since(self) -> bool:
+        """True if the answer depends on a date."""
+        return ":since" in self.sql
+
 
 def questions() -> dict[str, Question]:
     """Return the questions by name."""
@@ -53,7 +58,7 @@ def ask(frames: CorpusFrames, name: str, *, since: str | None = None) -> list[di
         raise PlanError(f"--query is one of {', '.join(known)}, not {name}")
     frames.register()
     frames.session.sql(known[_VIEW].sql).createOrReplaceTempView(_VIEW)
-    named = {"since": since} if ":since" in known[name].sql else None
+    named = {"since": since} if known[name].takes_since else None
     rows: list[dict[str, Any]] = frames.session.sql(known[name].sql, args=named).toArrow().to_pylist()
     return [_with_interval(row, *_RATES[name]) for row in rows] if name in _RATES else rows
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated, Any
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from schemaquake.harness.cli.json_output import print_json
 from schemaquake.harness.console import configure_logging, stderr, write_line
 from schemaquake.harness.errors import ExitCode, PlanError
+
+if TYPE_CHECKING:
+    from schemaquake.results.corpus.asking import Question
 
 __all__ = ["register"]
 
@@ -60,6 +64,7 @@ def _corpus(
         raise PlanError(f"--query is one of {', '.join(known)}, not {query}")
     if not runs and query is None and not compact and vacuum is None:
         raise PlanError("name the runs, or ask something: --query, --compact, --vacuum")
+    _refuse_stray(judge=judge and not runs, since=since, question=None if query is None else known[query])
     document: dict[str, Any] = {"tables": to}
     if judge:
         document |= _judge(runs or [])
@@ -75,6 +80,20 @@ def _corpus(
     elif query is not None:
         _print(document["rows"])
     raise typer.Exit(ExitCode.VALID)
+
+
+def _refuse_stray(*, judge: bool, since: str | None, question: Question | None) -> None:
+    """Refuse options without what they are for, which would be ignored otherwise. `judge`: it was asked for, without runs. Raises PlanError."""
+    if judge:
+        raise PlanError("--judge is for runs that are named")
+    if since is None:
+        return
+    if question is None or not question.takes_since:
+        raise PlanError("--since is for --query new")
+    try:
+        datetime.fromisoformat(since)
+    except ValueError:
+        raise PlanError(f"--since is a date such as 2026-11-01, not {since}") from None
 
 
 def _judge(runs: list[str]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from schemaquake.results.formats import edn, elle_json
 from schemaquake.results.formats.fast_reading import batches
 from schemaquake.results.formats.op_maps import Names, Rows
 from schemaquake.results.formats.possible import is_possible
+from schemaquake.results.formats.scanner import may_end
 
 __all__ = ["warm_all"]
 
@@ -28,15 +29,16 @@ _EXAMPLES: Final[tuple[tuple[ModuleType, bytes], ...]] = (
 
 
 def warm_all() -> list[str]:
-    """Compile the readers, and every checker with compiled code (`warm`). Return the names of these checkers."""
+    """Compile the readers, and every checker with compiled code (`compile_all`, or `warm`). Return the names of these checkers."""
     always_compiled()
     for notation, text in _EXAMPLES:
         rows = Rows(independent=False, names=Names())
         list(batches(BytesIO(text), "an example", notation, rows, json=notation is elle_json))
+        may_end(text)
     is_possible(np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, np.int64))
     warmed = {name: checker for name, checker in load_all("checkers").items() if hasattr(checker, "warm")}
     for checker in warmed.values():
-        checker.warm()
+        getattr(checker, "compile_all", checker.warm)()
     return list(warmed)
 
 

@@ -14,10 +14,10 @@ from schemaquake.harness.cli.completion import complete_systems
 from schemaquake.harness.cli.json_output import print_json
 from schemaquake.harness.console import configure_logging, stderr, write_line
 from schemaquake.harness.errors import ExitCode, JournalError, PlanError
-from schemaquake.results.runs.option_lists import split
+from schemaquake.results.runs.option_lists import refuse_no_budget, split
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from schemaquake.harness.model.protocols import Demands
     from schemaquake.results.grid.folder import DoneBatch
@@ -33,6 +33,12 @@ _SYSTEMS: Final = ("cassandra:5.0.9", "cassandra:6.0-alpha2")
 _REQUEST_TIMEOUT_S: Final = 30.0
 """Patience with the changes of a whole round, which a coordinator carries out one after another."""
 
+_PLANNED: Final = (
+    *("system", "cells", "mode", "quick", "tries", "within", "batch", "lanes", "options", "nodes", "seed", "cluster"),
+    *("settle_limit", "known", "runs"),
+)
+"""Parameters of the command that a grid's folder has already."""
+
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the command line."""
@@ -41,6 +47,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _grid(
+    context: typer.Context,
     *,
     system: Annotated[
         list[str] | None, typer.Option(help="system to race on; repeat for more", autocompletion=complete_systems)
@@ -95,6 +102,7 @@ def _grid(
 
     if jobs < 1:
         raise PlanError(f"--jobs must be at least 1, not {jobs}")
+    refuse_no_budget(time_budget, "--time-budget")
     if judge_again and resume is None:
         raise PlanError("--judge-again needs recorded runs: name the grid with --resume FOLDER")
     if resume is None:
@@ -116,13 +124,15 @@ def _grid(
             command=shell(["schemaquake", *sys.argv[1:]]),
         )
     else:
-        if system is not None or known is not None:
-            raise PlanError("--resume continues the plan of its folder: leave out --system and --known")
+        if planned := [name for name in _PLANNED if _is_given(context, name)]:
+            options_given = ", ".join(f"--{name.replace('_', '-')}" if name != "options" else "-O" for name in planned)
+            raise PlanError(f"--resume continues the plan of its folder: leave out {options_given}")
         plan = GridFolder(resume).plan()
     demands = {one: _demands(plan, one) for one in plan.systems}
     if resume is None:
         plan = replace(plan, when_busy={one: dict(demand.when_busy) for one, demand in demands.items()})
     able = {one: _able(plan, demand) for one, demand in demands.items()}
+    _refuse_unraceable(plan, demands, able)
     memory_mb = {one: demand.memory_mb for one, demand in demands.items()}
     earlier = [] if known is None else read_batches(known)
     folder = GridFolder.create(runs, plan, facts()) if resume is None else GridFolder(resume)
@@ -135,6 +145,12 @@ def _grid(
             judging_again.judge_again(folder)
         time_budget = 0.0
     raise typer.Exit(_carry_out(plan, folder, able, memory_mb, jobs=jobs, budget_min=time_budget, as_json=as_json))
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    """Tell if an option stands on the command line."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def _demands(plan: GridPlan, system: str) -> Demands:
@@ -159,6 +175,22 @@ def _able(plan: GridPlan, demands: Demands) -> list[Any]:
 
     chosen = [cell for _, cell in chosen_cells(GridOptions(cells=plan.cells), demands.features)]
     return _closest(chosen) if plan.pairs_once else chosen
+
+
+def _refuse_unraceable(plan: GridPlan, demands: Mapping[str, Demands], able: Mapping[str, Sequence[Any]]) -> None:
+    """Refuse nodes and modes with which no cell can be raced: every cluster would be refused in its turn. Raises PlanError."""
+    from schemaquake.harness.registry import load  # noqa: PLC0415 - as above
+    from schemaquake.results.grid.plan import Batch  # noqa: PLC0415
+
+    for system, demand in demands.items():
+        for mode in plan.modes:
+            first = Batch(system=system, mode=mode, cells=(able[system][0].name,), turn=0, number=0)
+            run_plan = plan.run_plan(first)
+            context = run_plan.context(demand.features)
+            for name in run_plan.workloads:
+                workload = load("workloads", name)
+                workload.crew(context)
+                workload.faults(context)
 
 
 def _closest(cells: Sequence[Any]) -> list[Any]:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -22,6 +23,7 @@ from schemaquake.checkers.findings.catalogue import prominence_of
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.model.operation import NEMESIS
 from schemaquake.harness.model.plan import Plan
+from schemaquake.harness.model.protocols import SERVER_DIGEST
 from schemaquake.harness.model.records import keyspace_of
 from schemaquake.harness.model.verdict import Anomaly
 from schemaquake.results.findings.description import title_of
@@ -44,6 +46,7 @@ __all__ = [
     "Symptom",
     "begun_alike",
     "facts_of",
+    "outlived",
     "refused",
     "seen_again",
     "without_consequences",
@@ -51,6 +54,7 @@ __all__ = [
 
 _LAST_PHASE: Final = "final-restarted"
 _SILENT: Final = "undecided: nodes gave no answers about tables of several races on its cluster"
+_NODE_DIED: Final = "undecided: a node of its cluster ended while it raced, or just after"
 _NEVER_RESTARTED: Final = "unread: no node of its cluster started again"
 _EXPLANATION_MOST: Final = 1500
 _DOUBT_MOST: Final = 200
@@ -129,6 +133,8 @@ class BatchFacts:
     """Anomalies of nodes and of the whole cluster that name no race."""
     doubts: tuple[str, ...] = ()
     """Doubts of checkers that judge the run as a whole."""
+    server: str = ""
+    """Digest of the server's software; empty where the cluster's provider tells none, and in facts recorded before it was."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the facts as progress.jsonl holds them."""
@@ -151,6 +157,7 @@ class BatchFacts:
                 "races": tuple(_race(race) for race in document["races"]),
                 "at_large": tuple(Symptom(**one) for one in document["at_large"]),
                 "doubts": tuple(document["doubts"]),
+                "server": document.get("server") or "",
             }
         )
 
@@ -198,9 +205,13 @@ def facts_of(finished: FinishedRun, *, folder: str, seconds: float) -> BatchFact
                 ),
             )
         )
-    agreed = setup_agreed(Notes(store.read_history()).settles)
+    notes = Notes(store.read_history())
+    agreed = setup_agreed(notes.settles)
+    at_once = _at_once(finished.plan, len(races))
+    blamed = any(one.type == "node-died" for one in anomalies_of(finished.verdict))
+    alive = outlived(races, deaths=len(notes.deaths), blamed=blamed, at_once=at_once)
     decided = seen_again(
-        without_consequences(races, at_once=_at_once(finished.plan, len(races))),
+        without_consequences(list(alive), at_once=at_once),
         started=finished.plan.restart == "none" or any(phase.name == _LAST_PHASE for phase in summary.phases),
     )
     return BatchFacts(
@@ -212,7 +223,17 @@ def facts_of(finished: FinishedRun, *, folder: str, seconds: float) -> BatchFact
         races=tuple(begun_alike(decided, agreed=agreed)),
         at_large=() if not agreed else _symptoms([one for one in at_large if one.type not in _everywhere(by_keyspace)]),
         doubts=tuple(f"{one.kind}: {shortened(one.text, _DOUBT_MOST)}" for one in doubts_at_large(summary)),
+        server=_server(store),
     )
+
+
+def _server(store: Store) -> str:
+    """Return the digest of the software that ran; empty for a run whose provider told none."""
+    try:
+        environment = orjson.loads(store.path("environment.json").read_bytes())
+    except (FileNotFoundError, orjson.JSONDecodeError):
+        return ""
+    return str(environment.get(SERVER_DIGEST, "")) if isinstance(environment, dict) else ""
 
 
 def _at_once(plan: Plan, races: int) -> int:
@@ -242,6 +263,18 @@ def seen_again(races: Iterable[RaceFacts], *, started: bool) -> Iterator[RaceFac
     """Put in doubt each race that broke nothing so far, if no node started again: what a restart would have shown is not known."""
     for race in races:
         yield race if started or race.symptoms else replace(race, doubts=(*race.doubts, _NEVER_RESTARTED))
+
+
+def outlived(races: Sequence[RaceFacts], *, deaths: int, blamed: bool, at_once: int) -> Iterator[RaceFacts]:
+    """Put in doubt the races under way when a node's process ended: those of the last round, for no further one begins without a canary.
+
+    `blamed` is True if the server itself ended it, and so perhaps because of a race: one that broke then counts. It does not if the node was killed from outside.
+    """
+    for place, race in enumerate(races):
+        if not deaths or place // at_once < (len(races) - 1) // at_once or (blamed and race.symptoms):
+            yield race
+        else:
+            yield replace(race, symptoms=(), finding=None, doubts=(*race.doubts, _NODE_DIED))
 
 
 def begun_alike(races: Iterable[RaceFacts], *, agreed: bool) -> Iterator[RaceFacts]:

@@ -88,6 +88,8 @@ class GridPlan:
         """Reject invalid values, by name."""
         for objection, sentence in (
             (not self.systems, "no system: name at least one with --system"),
+            (not self.modes, "no mode: name at least one with --mode"),
+            (not self.cells, "no cells: name some with --cells, or leave it out for all"),
             (len(set(self.systems)) < len(self.systems), "a system is given twice"),
             (len(set(self.modes)) < len(self.modes), "a mode is given twice"),
             (self.tries < 1, f"--tries must be at least 1, not {self.tries}"),

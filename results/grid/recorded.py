@@ -6,7 +6,7 @@ folders, which stay where they were made.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -14,6 +14,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from schemaquake.harness.errors import HistoryError
+from schemaquake.results.findings.cause import Cause, read_design
+from schemaquake.results.findings.known import KnownFinding, known_findings
 from schemaquake.results.grid.facts import BatchFacts, RaceFacts
 from schemaquake.results.grid.folder import DoneBatch
 from schemaquake.results.grid.plan import Batch
@@ -56,6 +58,7 @@ BATCHES: Final = pa.schema(
         ("races", pa.list_(_RACE)),
         ("at_large", pa.list_(_SYMPTOM)),
         ("doubts", pa.list_(pa.string())),
+        ("server", pa.string()),
     ]
 )
 _OF_THE_BATCH: Final = ("system", "mode", "cells", "turn")
@@ -93,15 +96,44 @@ def distinct(done: Iterable[DoneBatch]) -> list[DoneBatch]:
 
 
 def with_newest_findings(done: Iterable[DoneBatch]) -> list[DoneBatch]:
-    """Give each broken race what is known of its finding now: by any batch of the list, for those without their runs cannot be judged again."""
+    """Give each broken race what is known of its finding now: by the list of known findings, or by any batch of these.
+
+    Runs of batches from elsewhere are not there to be judged again; a finding's id follows from its cause, so that its entry is found without them.
+    """
     every = list(done)
     found = [race.finding for one in every for race in one.facts.races if race.finding is not None]
     known = {finding.id: finding for finding in found if finding.known}
+    listed: dict[str, Mapping[str, KnownFinding]] = {
+        system: _entries_by_id(system) for system in {one.unit.system for one in every}
+    }
 
-    def renewed(race: RaceFacts) -> RaceFacts:
-        return race if race.finding is None else replace(race, finding=known.get(race.finding.id, race.finding))
+    def renewed(race: RaceFacts, system: str) -> RaceFacts:
+        if race.finding is None or race.finding.known:
+            return race
+        entry = listed[system].get(race.finding.id)
+        types = {symptom.type for symptom in race.symptoms}
+        if entry is not None and (not entry.symptoms or entry.symptoms & types):
+            cause = replace(race.finding, title=entry.title, tickets=entry.tickets, page=entry.page, known=True)
+            return replace(race, finding=cause)
+        return replace(race, finding=known.get(race.finding.id, race.finding))
 
-    return [DoneBatch(one.unit, replace(one.facts, races=tuple(map(renewed, one.facts.races)))) for one in every]
+    return [
+        DoneBatch(
+            one.unit,
+            replace(one.facts, races=tuple(renewed(race, one.unit.system) for race in one.facts.races)),
+        )
+        for one in every
+    ]
+
+
+def _entries_by_id(system: str) -> Mapping[str, KnownFinding]:
+    """Map ids of findings of a system's design to their entries; those that fit whatever else raced have no id."""
+    product, era = read_design(system)
+    return {
+        Cause(product=product, era=era, statements=entry.statements, fault=entry.fault).id: entry
+        for entry in reversed(known_findings())
+        if era in entry.eras and not entry.alone
+    }
 
 
 def _row(one: DoneBatch) -> dict[str, Any]:

@@ -34,6 +34,8 @@ _TRIES_MOST: Final = 50
 """The number of races of a cell after which its rate is known well enough, whatever its interval."""
 _RISKY_LEAST: Final = 12
 _SURVIVAL_LEAST: Final = 0.25
+_OF_UNANSWERED: Final = frozenset({"unexpected-log-error", "unavailable"})
+"""Anomalies of the cluster that come of changes whose outcome clients were not told."""
 
 Place = tuple[str, Mode]
 """System and mode."""
@@ -210,11 +212,13 @@ def _needs_halving(facts: BatchFacts) -> bool:
     """Tell if something broke that no race can be charged with.
 
     Where races broke, they are taken for the cause of what is wrong with the whole cluster; but not of a node that does not start,
-    unless one of them shows that, or what is known to bring it about.
+    unless one of them shows that, or what is known to bring it about. An error that a node logged
+    is not hunted, nor that it did not answer, if changes of races were answered by an error of the server: which ones is known.
     """
     shown = {symptom.type for race in facts.races for symptom in race.symptoms}
     if not shown:
-        return bool(facts.at_large)
+        unanswered = any(race.unanswered for race in facts.races)
+        return any(not (unanswered and symptom.type in _OF_UNANSWERED) for symptom in facts.at_large)
     return any(
         scope_of(symptom.type) == "node" and not shown & {symptom.type, *CATALOGUE[symptom.type].follows_from}
         for symptom in facts.at_large

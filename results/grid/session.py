@@ -16,6 +16,7 @@ from typing import Final, Literal
 
 import orjson
 
+from schemaquake.harness.errors import HistoryError
 from schemaquake.harness.wait import pause_for
 from schemaquake.results.grid.facts import BatchFacts, refused
 from schemaquake.results.grid.folder import DoneBatch, GridFolder
@@ -58,6 +59,22 @@ class _Process:
 
 
 @dataclass(slots=True)
+class _Servers:
+    """The software of each system, so that races of two builds under one name are never counted together."""
+
+    _digests: dict[str, str] = field(default_factory=dict)
+
+    def refuse_another(self, done: DoneBatch) -> None:
+        """Remember what a batch ran on. Raises HistoryError if an earlier one of its system ran on something else."""
+        system, own = done.unit.system, done.facts.server
+        if own and self._digests.setdefault(system, own) != own:
+            raise HistoryError(
+                f"batch {done.unit.id} ran on another {system} than the races before it: the digest of its jars is {own}, "
+                f"and theirs is {self._digests[system]}. Its races are not counted: begin a grid of its own, without --resume and --known"
+            )
+
+
+@dataclass(slots=True)
 class GridSession:
     """The work of one process on the grid in `folder`. `memory_mb` is what a cluster of each system takes."""
 
@@ -78,12 +95,14 @@ class GridSession:
             {system: [cell.name for cell in some] for system, some in self.cells.items()},
             risks={cell.name: cell.risk for some in self.cells.values() for cell in some},
         )
+        servers = _Servers()
         for done in self.folder.done():
+            servers.refuse_another(done)
             schedule.finished(done, earlier=True)
         ends = None if budget_s is None else time.monotonic() + budget_s
         ending: Ending = "interrupted"
         try:
-            ending = self._work(schedule, jobs, ends, look)
+            ending = self._work(schedule, servers, jobs, ends, look)
         except KeyboardInterrupt:
             log.warning("interrupted; every cluster is torn down", extra={"resume": str(self.folder.path)})
         finally:
@@ -110,6 +129,7 @@ class GridSession:
     def _work(
         self,
         schedule: GridSchedule,
+        servers: _Servers,
         jobs: int,
         ends: float | None,
         look: Callable[[GridSchedule, DoneBatch], None],
@@ -122,6 +142,7 @@ class GridSession:
                 return "time is up" if late else "known"
             pause_for(_LOOK_EVERY_S)
             for done in self._ended():
+                servers.refuse_another(done)
                 self.folder.append(done)
                 schedule.finished(done)
                 look(schedule, done)

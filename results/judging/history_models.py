@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import orjson
@@ -38,6 +38,12 @@ class ModelOptions:
             if getattr(self, name) not in known:
                 option = name.replace("_", "-")
                 raise PlanError(f'--{option} is {" or ".join(known)}, not "{getattr(self, name)}"')
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """Names of the options, as on the command line, that are not the default, but for the limit of memory."""
+        changed = [one.name for one in fields(self) if getattr(self, one.name) != one.default]
+        return tuple(f"--{name.replace('_', '-')}" for name in changed if name != "memory_bytes")
 
     @property
     def levels(self) -> tuple[str, ...]:

@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import tempfile
 import threading
-import time
 import traceback
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -38,7 +37,7 @@ from typing import Any, Final
 import orjson
 import pyarrow as pa
 
-from schemaquake.harness.compiled import always_compiled
+from schemaquake.harness.compiled import always_compiled, working_time
 from schemaquake.harness.errors import HistoryError, PlanError
 from schemaquake.harness.model.protocols import Checker
 from schemaquake.harness.model.records import HISTORY, Records
@@ -91,7 +90,8 @@ def judge(
     `checkers` are registered names or checkers themselves; None: every registered one. `limit_s` is the time of one
     checker (of scope `keyspace`: for all the keyspaces of one task); twice that ends it. A checker that needs INFO
     and DEBUG entries of the nodes' logs names them in an attribute `noted`, a sequence of patterns; one that has to load
-    data has a method `warm`, which may be called in another thread before the first check. Transactions and registers of
+    data has a method `warm`, which may be called in another thread before the first check (and one `compile_all`, for
+    warming, if that is not all it can need). Transactions and registers of
     a history file that does not fit into `memory_bytes` are judged in pieces, from disk. Verdicts in `kept` are not made
     again, and new ones are added to it; its basis must be of these records and this limit.
     Raises PlanError for an unknown checker or engine, HistoryError for a run without readable records, EnvironmentLacks if
@@ -298,9 +298,9 @@ class _Judging:
             part = keyspaces.part(keyspace)
             for position, checker in enumerate(self.checkers):
                 if checker.scope == "keyspace" and (checker.name, keyspace) not in known:
-                    began = time.monotonic()
+                    began = working_time()
                     yield self._verdict(unit["unit"], position, keyspace, part, left_s[position])
-                    left_s[position] -= time.monotonic() - began
+                    left_s[position] -= working_time() - began
 
     def _verdict(
         self, unit: int, position: int, keyspace: str | None, records: Records, left_s: float

@@ -227,7 +227,7 @@ def _carry_out(
 
     if jobs is not None and jobs < 1:
         raise PlanError(f"--jobs must be at least 1, not {jobs}")
-    if budget_min is not None and budget_min <= 0:
+    if budget_min is not None and not budget_min > 0:
         raise PlanError(f"--time-budget must be more than 0 minutes, not {budget_min:g}")
     demands = machine.demands_of(plan)
     folder = MatrixFolder.create(runs, plan, machine.facts()) if resume is None else MatrixFolder(resume)

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from schemaquake.checkers.findings.catalogue import CATALOGUE
 from schemaquake.harness.model.records import keyspace_of
-from schemaquake.harness.model.verdict import Anomaly
+from schemaquake.harness.model.verdict import Anomaly, describe_doubts
 from schemaquake.results.engines.combination import doubts_of, keyspaces_undecided
 from schemaquake.results.findings.description import describe_rate, describe_standing, describe_symptom, title_of
 from schemaquake.results.findings.finding import Finding, Rate, Symptom
@@ -165,7 +165,7 @@ def _undecided(material: Material, keyspaces: Collection[str]) -> tuple[str, ...
             doubts += [replace(doubt, objects=(), text=shortened(doubt.text, 300)) for doubt in undecided]
         elif part.valid == "unknown" and not part.judged_nothing:
             doubts += [replace(doubt, checker=doubt.checker or part.checker) for doubt in doubts_of(part)]
-    return tuple(dict.fromkeys(doubt.sentence for doubt in doubts))
+    return describe_doubts(dict.fromkeys(doubts))
 
 
 def races_begun(material: Material) -> str:
@@ -206,9 +206,9 @@ def describe_count(findings: Sequence[Finding]) -> str:
 def reasons_of(material: Material) -> tuple[str, ...]:
     """Collect the reasons why the run is undecided. A checker that had nothing to judge does not count."""
     if material.verdict.doubts:
-        return tuple(doubt.sentence for doubt in material.verdict.doubts)
+        return describe_doubts(material.verdict.doubts)
     undecided = [part for part in checkers_of(material.verdict) if part.valid == "unknown" and not part.judged_nothing]
-    return tuple(replace(doubt, checker=part.checker).sentence for part in undecided for doubt in doubts_of(part))
+    return describe_doubts(replace(doubt, checker=part.checker) for part in undecided for doubt in doubts_of(part))
 
 
 def references_of(texts: Iterable[str]) -> tuple[Reference, ...]:

@@ -53,6 +53,10 @@ def check_path(
         )
     if knossos is not None and (model is None or path.is_dir()):
         raise PlanError("--knossos is for a history file and a --model that knossos knows")
+    if model is None and options is not None and options.given:
+        raise PlanError(f"{' and '.join(options.given)} say how a model is judged: name it with --model")
+    if path.is_dir() and (file_format is not None or independent):
+        raise PlanError(f"--format and --independent are for a history file, and {path} is a run's folder")
     chosen: list[str | Checker] | None = None if checkers is None else list(checkers)
     if model is not None:
         if chosen is not None and len(chosen) > 1:

@@ -23,7 +23,7 @@ from rich.text import Text
 from schemaquake.harness.errors import DamagedFile, ExitCode, HistoryError, SchemaquakeError
 from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.runtime import RuntimeProvider
-from schemaquake.harness.model.verdict import Doubt, Verdict, combine
+from schemaquake.harness.model.verdict import Doubt, Verdict, combine, describe_doubts
 from schemaquake.harness.registry import load
 from schemaquake.harness.run.runner import Outcome, execute, read_outcome
 from schemaquake.results.findings.description import describe_rate, describe_standing, title_of
@@ -51,6 +51,7 @@ __all__ = [
 log = logging.getLogger(__name__)
 
 _TOLD_MOST = 10
+_DOUBTS_SHOWN = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,10 +228,13 @@ def print_summary(run: FinishedRun, console: Console) -> None:
     plan = run.plan
     asked = f"  {plan.system}  {', '.join(plan.workloads)}  seed {plan.seed}"
     console.print(Text(word, style=colour).append(asked, style="not bold default"))
-    if run.verdict.reason:
-        console.print(run.verdict.reason, markup=False)
     if run.findings:
         console.print(_table_of_findings(run.findings))
+    doubts = describe_doubts(run.verdict.doubts)
+    for doubt in doubts[:_DOUBTS_SHOWN]:
+        console.print(f"undecided: {doubt}", markup=False)
+    if len(doubts) > _DOUBTS_SHOWN:
+        console.print(f"undecided: {len(doubts) - _DOUBTS_SHOWN} more, in the report", markup=False)
     console.print(f"report: {run.report}", markup=False)
 
 

@@ -8,7 +8,7 @@ from schemaquake.harness.errors import PlanError
 from schemaquake.harness.model.options import Configurable, declared
 from schemaquake.harness.registry import load
 
-__all__ = ["declared_names", "named_values", "split", "with_shorthands"]
+__all__ = ["declared_names", "named_values", "refuse_no_budget", "split", "with_shorthands"]
 
 
 def split(text: str) -> tuple[str, ...]:
@@ -25,6 +25,12 @@ def named_values(entries: Iterable[str]) -> dict[str, str]:
             raise PlanError(f'-O needs name=value, not "{entry}"')
         given[name] = value
     return given
+
+
+def refuse_no_budget(minutes: float | None, name: str, *, least: float = 0.0) -> None:
+    """Refuse a time budget below the least, or that is no number; None is no budget. Raises PlanError that names the option."""
+    if minutes is not None and not minutes >= least:
+        raise PlanError(f"{name} must be at least {least:g} minutes, not {minutes:g}")
 
 
 def declared_names(workloads: Sequence[str]) -> frozenset[str]:

@@ -12,8 +12,9 @@ from schemaquake.harness.ddl.cql import statement
 from schemaquake.harness.model.plan import RestartMode
 from schemaquake.harness.model.steps import Invoke
 from schemaquake.workloads.races.engine import Race
+from schemaquake.workloads.races.impossible import without_vain_probes
 from schemaquake.workloads.races.options import Mode
-from schemaquake.workloads.races.scenario import race_to_json, without_vain_probes
+from schemaquake.workloads.races.scenario_file import race_to_json
 
 __all__ = ["Atom", "Candidate", "atoms", "keeping", "statements_of"]
 

@@ -11,8 +11,9 @@ import typer
 
 from schemaquake.harness.console import configure_logging, stderr
 from schemaquake.harness.errors import ExitCode, PlanError
+from schemaquake.results.runs.option_lists import refuse_no_budget
 
-__all__ = ["register"]
+__all__ = ["register", "shrink_every_finding"]
 
 
 def register(app: typer.Typer) -> None:
@@ -31,6 +32,12 @@ def _shrink(
     ] = None,
     tries: Annotated[int, typer.Option(help="number of tries of each candidate")] = 3,
     rate: Annotated[float, typer.Option(help="share of its tries in which the anomaly must show")] = 0.5,
+    every_finding: Annotated[
+        bool, typer.Option("--every-finding", help="find the statements of each finding, on common clusters")
+    ] = False,
+    confirm: Annotated[
+        int, typer.Option(help="with --every-finding: number of races of each result, from which its rate is told")
+    ] = 10,
     time_budget: Annotated[float | None, typer.Option(help="minutes after which no further candidate is started")] = 30,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON document on standard output")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="show every step")] = False,
@@ -41,9 +48,16 @@ def _shrink(
         raise PlanError(f"--tries must be at least 1, not {tries}")
     if not 0 < rate <= 1:
         raise PlanError(f"--rate must be more than 0 and at most 1, not {rate:g}")
+    if confirm < 1:
+        raise PlanError(f"--confirm must be at least 1, not {confirm}")
+    if every_finding and anomaly is not None:
+        raise PlanError("--every-finding looks for every anomaly: leave out --anomaly")
+    refuse_no_budget(time_budget, "--time-budget")
+    ends = None if time_budget is None else time.monotonic() + 60 * time_budget
+    if every_finding:
+        raise typer.Exit(shrink_every_finding(run, tries=tries, confirm=confirm, rate=rate, ends=ends, as_json=as_json))
     from schemaquake.results.shrink.shrunk_run import print_shrunk, shrunk_run  # noqa: PLC0415 - every other command would wait for it
 
-    ends = None if time_budget is None else time.monotonic() + 60 * time_budget
     found = shrunk_run(run, anomaly, tries=tries, rate=rate, ends=ends)
     if found.shrunk is None:
         stderr().print(
@@ -55,3 +69,16 @@ def _shrink(
         typer.echo(orjson.dumps(found.document, option=orjson.OPT_INDENT_2).decode())
     print_shrunk(stderr(), found)
     raise typer.Exit(ExitCode.INVALID)
+
+
+def shrink_every_finding(
+    run: Path, *, tries: int, confirm: int, rate: float, ends: float | None, as_json: bool
+) -> ExitCode:
+    """Shrink every finding of a run and print what is left; the exit code is `unknown` if none of them showed again."""
+    from schemaquake.results.shrink.shrunk_findings import print_findings, shrunk_findings  # noqa: PLC0415 - every other command would wait for it
+
+    some = shrunk_findings(run, tries=tries, confirm=confirm, rate=rate, ends=ends)
+    if as_json:
+        typer.echo(orjson.dumps([one.to_json() for one in some], option=orjson.OPT_INDENT_2).decode())
+    print_findings(stderr(), some)
+    return ExitCode.INVALID if any(one.written is not None for one in some) else ExitCode.UNKNOWN

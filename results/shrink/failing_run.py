@@ -25,7 +25,7 @@ from schemaquake.workloads.races.engine import Race, RacingWorkload
 from schemaquake.workloads.races.grid import Grid
 from schemaquake.workloads.races.scenario import Scenario
 
-__all__ = ["FailingRun", "failing_run", "requires_of"]
+__all__ = ["FailingRun", "failing_run", "remade_races", "requires_of"]
 
 _TOGETHER: Final = (2, 8, 24)
 """Numbers of a churn run's suspected rounds that are raced together before all are."""
@@ -75,7 +75,7 @@ def failing_run(store: Store, anomaly: str | None) -> FailingRun:
             raise PlanError(f"{store.folder} had no races: only races can be shrunk")
         guesses = tuple(suspects[:number] for number in _TOGETHER if number < len(suspects))
         return FailingRun(plan=plan, anomaly=chosen, title=title, races=suspects, shows=suspects, guesses=guesses)
-    races = _races(plan, summary.races)
+    races = remade_races(plan, summary.races)
     concerned = {keyspace for one in found if one.type == chosen for keyspace in one.keyspaces}
     shows = tuple(race for keyspace, race in races.items() if keyspace in concerned)
     # Most often one race is enough.
@@ -89,8 +89,8 @@ def requires_of(races: tuple[Race, ...]) -> frozenset[str]:
     return every.union(*(load("workloads", race.workload).requires for race in races))
 
 
-def _races(plan: Plan, noted: Sequence[RaceSummary]) -> Mapping[str, Race]:
-    """Map each keyspace to its race, in the order in which they began."""
+def remade_races(plan: Plan, noted: Sequence[RaceSummary]) -> Mapping[str, Race]:
+    """Map each keyspace to its race, in the order in which they began. Raises PlanError for a race that the plan does not give."""
     context = plan.context(features_of(plan))
     listings: Mapping[str, Scenario | Grid] = {Scenario.name: Scenario(), Grid.name: Grid()}
     listing = listings.get(", ".join(plan.workloads))

@@ -18,7 +18,7 @@ _PLACE = "SCENARIO-FILE"
 
 def reproduction(failing: FailingRun, shrunk: Shrunk, *, tries: int) -> str:
     """Return a POSIX shell script beside scenario.json. Its exit code is that of `schemaquake run`: 1 if anything breaks."""
-    plan = plan_of(failing, shrunk.candidate, Path(_PLACE), repeats=1 if failing.of_the_run else tries)
+    plan = plan_of(failing.plan, shrunk.candidate, Path(_PLACE), repeats=1 if failing.of_the_run else tries)
     command = one_option_per_line(map(_quote, plan.command_line()))
     beside = """here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)"""
     return script(_describe(failing, shrunk), version=plan.schemaquake_version, commands=f"{beside}\nexec {command}")

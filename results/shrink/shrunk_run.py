@@ -21,9 +21,9 @@ from schemaquake.results.store.atomic import write_bytes
 from schemaquake.results.store.store import Store
 from schemaquake.workloads.races.options import racing_options
 
-__all__ = ["ShrunkRun", "print_shrunk", "shrunk_run"]
+__all__ = ["SHRUNK_FOLDER", "ShrunkRun", "print_shrunk", "shrunk_run", "write_shrunk"]
 
-_FOLDER: Final = "shrunk"
+SHRUNK_FOLDER: Final = "shrunk"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +50,14 @@ def shrunk_run(
     `oracle` makes another oracle than `Trying`, of the failing run and the folder of its candidates.
     """
     failing = failing_run(Store(run), anomaly)
-    folder = run.resolve() / _FOLDER
+    folder = run.resolve() / SHRUNK_FOLDER
     folder.mkdir(exist_ok=True)
     asked = oracle or partial(Trying, tries=tries, rate=rate, ends=ends)
     search = Shrinking(asked(failing, folder), rate=rate)
     shrunk = search.shrink(_start(failing), likely=_likely(failing))
     if shrunk is None:
         return ShrunkRun(failing, folder, None)
-    return ShrunkRun(failing, folder, shrunk, _written(folder, failing, shrunk, tries=tries))
+    return ShrunkRun(failing, folder, shrunk, write_shrunk(folder, failing, shrunk, tries=tries))
 
 
 def _start(failing: FailingRun) -> Candidate:
@@ -71,7 +71,7 @@ def _likely(failing: FailingRun) -> list[Candidate]:
     return [replace(_start(failing), races=races) for races in failing.guesses]
 
 
-def _written(folder: Path, failing: FailingRun, shrunk: Shrunk, *, tries: int) -> dict[str, object]:
+def write_shrunk(folder: Path, failing: FailingRun, shrunk: Shrunk, *, tries: int) -> dict[str, object]:
     """Write scenario.json, reproduce.sh and shrunk.json, and return the content of the last one."""
     scenario = scenario_of(shrunk.candidate)
     write_bytes(folder / "scenario.json", orjson.dumps(scenario.to_json(), option=orjson.OPT_INDENT_2) + b"\n")
@@ -92,15 +92,15 @@ def _written(folder: Path, failing: FailingRun, shrunk: Shrunk, *, tries: int) -
     return document
 
 
-def print_shrunk(console: Console, found: ShrunkRun) -> None:
-    """Print the remaining statements."""
+def print_shrunk(console: Console, found: ShrunkRun, *, statements: bool = True) -> None:
+    """Print how often it showed, and the remaining statements, unless they were printed before."""
     shrunk, failing = found.shrunk, found.failing
     assert shrunk is not None
     how = "nothing more can be left out" if shrunk.minimal else "the time budget ended first"
     size = ", ".join(f"{count} {part}" for part, count in shrunk.candidate.size().items())
     console.print(f"{failing.title} ({failing.anomaly})", markup=False, style="bold")
     console.print(f"shows in {shrunk.measured.broken} of {shrunk.measured.tried} tries; {size}; {how}", markup=False)
-    for race in shrunk.candidate.races:
+    for race in shrunk.candidate.races if statements else ():
         before, sides = statements_of(race)
         console.print(f"\n-- before, in keyspace {race.keyspace}", style="dim", markup=False)
         for text in before:

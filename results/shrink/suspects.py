@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
@@ -29,42 +30,67 @@ from schemaquake.workloads.churn.races import ChurnRound, rounds_in
 from schemaquake.workloads.churn.schema_churn import SchemaChurn
 from schemaquake.workloads.races.engine import Race
 
-__all__ = ["suspected_rounds"]
+__all__ = ["Suspects", "read_suspects", "suspected_rounds"]
 
 _MOST: Final = 60
 """The rounds that are tried at most."""
 
 
-def suspected_rounds(store: Store, plan: Plan, anomaly: str) -> tuple[Race, ...]:
-    """Return rounds of the store's run as races; empty if it had none.
+@dataclass(frozen=True, slots=True)
+class Suspects:
+    """The rounds of a run of churn, made again from its plan, and when each was begun."""
+
+    rounds: tuple[ChurnRound, ...]
+    events: pa.Table
+    noted: Sequence[tuple[int, str, Mapping[str, Any]]]
+    fallback: frozenset[str]
+    """Keyspaces in which anomalies were found, or else all: where those are looked for that name none."""
+
+    def of(self, anomalies: Sequence[Anomaly]) -> tuple[Race, ...]:
+        """Return the rounds that may have caused these anomalies, the likeliest first."""
+        keyspaces = (_keyspaces(anomalies) & {key for _, key, _ in self.noted}) or self.fallback
+        asked = _rounds_of({op for one in anomalies for op in one.ops}, self.events, self.noted)
+        names = {name.rpartition(".")[2] for one in anomalies for name in one.objects}
+
+        def suspicion(found: ChurnRound) -> tuple[bool, bool, int]:
+            in_it = (found.race.keyspace, found.number) in asked
+            return not in_it, not names & found.names, found.number
+
+        mine = [found for found in self.rounds if found.race.keyspace in keyspaces]
+        return tuple(found.race for found in sorted(mine, key=suspicion)[:_MOST])
+
+
+def read_suspects(store: Store, plan: Plan, anomalies: Sequence[Anomaly]) -> Suspects | None:
+    """Return the rounds of the store's run in whose keyspaces these were found; None if the run had no rounds.
 
     Raises PlanError if the plan does not give the rounds that the history notes.
     """
     if SchemaChurn.name not in plan.workloads:
-        return ()
+        return None
     events = read_table(
         store.path("history.parquet"),
         pa.schema([HISTORY.field(name) for name in ("index", "time", "process", "f", "key", "value")]),
     )
     noted = _noted(events)
     if not noted:
-        return ()
-    every = anomalies_of(store.read_verdict())
-    chosen = [one for one in every if one.type == anomaly]
+        return None
     known = {key for _, key, _ in noted}
-    keyspaces = (_keyspaces(chosen) & known) or (_keyspaces(every) & known) or known
+    every = anomalies_of(store.read_verdict())
+    fallback = (_keyspaces(every) & known) or known
+    nameless = any(not _keyspaces([one]) & known for one in anomalies)
+    keyspaces = (_keyspaces(anomalies) & known) | (fallback if nameless else set())
     rounds = rounds_in(
         plan.context(features_of(plan)), keyspaces=keyspaces, rounds=1 + max(note["round"] for _, _, note in noted)
     )
     _refuse_others(rounds, noted, keyspaces)
-    asked = _rounds_of({op for one in chosen for op in one.ops}, events, noted)
-    names = {name.rpartition(".")[2] for one in chosen for name in one.objects}
+    return Suspects(rounds, events, noted, frozenset(fallback))
 
-    def suspicion(found: ChurnRound) -> tuple[bool, bool, int]:
-        in_it = (found.race.keyspace, found.number) in asked
-        return not in_it, not names & found.names, found.number
 
-    return tuple(found.race for found in sorted(rounds, key=suspicion)[:_MOST])
+def suspected_rounds(store: Store, plan: Plan, anomaly: str) -> tuple[Race, ...]:
+    """Return the suspected rounds of all anomalies of that type; empty if the run had no rounds. Raises PlanError as `read_suspects`."""
+    chosen = [one for one in anomalies_of(store.read_verdict()) if one.type == anomaly]
+    suspects = read_suspects(store, plan, chosen)
+    return () if suspects is None else suspects.of(chosen)
 
 
 def _noted(events: pa.Table) -> list[tuple[int, str, Mapping[str, Any]]]:

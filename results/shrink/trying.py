@@ -25,7 +25,9 @@ from schemaquake.results.runs.execution import carry_out
 from schemaquake.results.shrink.candidate import Candidate
 from schemaquake.results.shrink.failing_run import FailingRun, requires_of
 from schemaquake.results.shrink.shrinking import BudgetSpent, Measured
-from schemaquake.workloads.races.scenario import Scenario, ScenarioFile, without_vain_probes
+from schemaquake.workloads.races.impossible import without_vain_probes
+from schemaquake.workloads.races.scenario import Scenario
+from schemaquake.workloads.races.scenario_file import ScenarioFile
 
 __all__ = ["Trying", "measured", "plan_of", "scenario_of"]
 
@@ -53,7 +55,7 @@ class Trying:
         total = Measured(0, 0)
         for _ in range(self._runs()):
             facts = self._carry_out(
-                plan_of(self.run, candidate, path, repeats=1 if self.run.of_the_run else self.tries)
+                plan_of(self.run.plan, candidate, path, repeats=1 if self.run.of_the_run else self.tries)
             )
             one = measured(facts, self.run.anomaly, len(candidate.races), whole=self.run.of_the_run)
             total = Measured(total.broken + one.broken, total.tried + one.tried)
@@ -88,10 +90,10 @@ def scenario_of(candidate: Candidate) -> ScenarioFile:
     return ScenarioFile(tuple(map(without_vain_probes, candidate.races)), requires_of(candidate.races))
 
 
-def plan_of(run: FailingRun, candidate: Candidate, path: Path, *, repeats: int) -> Plan:
-    """Return the plan of a candidate whose scenario is in `path`."""
-    foreign = _options_of(run.plan.workloads) - _options_of([Scenario.name])
-    given = {name: text for name, text in run.plan.options.items() if name not in foreign}
+def plan_of(plan: Plan, candidate: Candidate, path: Path, *, repeats: int) -> Plan:
+    """Return the plan of a candidate whose scenario is in `path`; `plan` is that of the failing run."""
+    foreign = _options_of(plan.workloads) - _options_of([Scenario.name])
+    given = {name: text for name, text in plan.options.items() if name not in foreign}
     options = replace(
         configured(Scenario.options, given),
         scenario=str(path),
@@ -103,15 +105,13 @@ def plan_of(run: FailingRun, candidate: Candidate, path: Path, *, repeats: int) 
         until_poisoned=candidate.mode == "barrier" and not candidate.nemeses and repeats > 1,
     )
     return replace(
-        run.plan,
+        plan,
         workloads=(Scenario.name,),
         options=written(options, beside=given),
         nemeses=candidate.nemeses,
         nodes=candidate.nodes,
         restart=candidate.restart,
-        replication_factor=None
-        if run.plan.replication_factor is None
-        else min(run.plan.replication_factor, candidate.nodes),
+        replication_factor=None if plan.replication_factor is None else min(plan.replication_factor, candidate.nodes),
     )
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 import orjson
 
 import schemaquake
-from schemaquake.checkers.findings.catalogue import CATALOGUE
+from schemaquake.checkers.findings.catalogue import CATALOGUE, prominence_of
 from schemaquake.harness.errors import PlanError
 from schemaquake.results.corpus.reading import is_corpus
 from schemaquake.results.findings.curation import NOTHING_CURATED, Curation
@@ -98,7 +98,9 @@ def publish(paths: Iterable[Path], site: Path, *, curation: Curation = NOTHING_C
     site.mkdir(parents=True, exist_ok=True)
     collected = collect(folders, site, site / CACHE, version=_version(), bundles=bundles, corpora=corpora)
     systems = sorted({record.row.system for record in collected.records}, key=_order_of)
-    findings = follow_findings((record.judged for record in collected.records), systems, curation)
+    findings = sorted(
+        follow_findings((record.judged for record in collected.records), systems, curation), key=_worst_first
+    )
     examples = examples_of(findings, collected, site, site / CACHE, version=_version())
     written, kept = 0, {f"runs/{record.row.page}.html" for record in collected.records}
     pages_of_runs = {record.row.page for record in collected.records}
@@ -121,6 +123,13 @@ def publish(paths: Iterable[Path], site: Path, *, curation: Curation = NOTHING_C
         files=len(kept),
         unread=[*collected.unread, *undrawn],
     )
+
+
+def _worst_first(one: FollowedFinding) -> tuple[bool, int, int, str]:
+    """Sort as in the report of a run: known causes first, then by the worst symptom, then by the races that broke."""
+    seen = [each.finding for each in one.observations if each.finding is not None]
+    worst = max(prominence_of(symptom.type) for finding in seen for symptom in finding.symptoms)
+    return not one.tracked.example.cause.known, -worst, -sum(each.broken for each in one.observations), one.id
 
 
 def _version() -> str:
@@ -243,11 +252,7 @@ def _version_pages(
     views: Mapping[str, Mapping[str, Any]],
 ) -> Iterator[tuple[str, bytes]]:
     place = next(number for number, one in enumerate(versions) if one is version)
-    rows = [
-        {**view["sightings"][place], "id": one.id, "title": view["title"]}
-        for one in findings
-        if (view := views[one.id])
-    ]
+    rows = [{**view["sightings"][place], **_in_list(view)} for one in findings if (view := views[one.id])]
     paired = len(versions) <= _PAIRS_OF_MOST
     others = [
         {"name": other["name"], "pair": f"{version['page']}--{other['page']}"}
@@ -294,8 +299,8 @@ def _pair_page(
     one: int, other: int, versions: Sequence[Mapping[str, Any]], views: Mapping[str, Mapping[str, Any]]
 ) -> tuple[str, bytes]:
     rows = [
-        {"id": name, "title": view["title"], "kind": kind, "before": before, "after": after}
-        for name, view in views.items()
+        {**_in_list(view), "kind": kind, "before": before, "after": after}
+        for view in views.values()
         if (before := view["sightings"][one])
         and (after := view["sightings"][other])
         and (kind := _kind(before["state"], after["state"]))
@@ -331,6 +336,8 @@ def _finding_view(one: FollowedFinding) -> dict[str, Any]:
     statements = describe_cause(finding.cause)
     tickets = [*(curated.tickets if curated else ()), *(finding.known.tickets if finding.known else ())]
     symptoms = {symptom.type: symptom for each in one.observations if each.finding for symptom in each.finding.symptoms}
+    worst_first = sorted(symptoms.values(), key=lambda symptom: -prominence_of(symptom.type))
+    shown = [_symptom_view(symptom.type, symptom.mechanism) for symptom in worst_first]
     runs = [observation.run for observation in one.observations if observation.finding is not None]
     sightings = [_sighting_view(one, sighting.system) for sighting in one.tracked.sightings]
     return {
@@ -345,11 +352,17 @@ def _finding_view(one: FollowedFinding) -> dict[str, Any]:
         "tickets": list(dict.fromkeys(tickets)),
         "seen": _span(one.tracked.first_seen, one.tracked.last_seen),
         "sightings": sightings,
-        "symptoms": [_symptom_view(symptom.type, symptom.mechanism) for symptom in symptoms.values()],
+        "symptoms": shown,
+        "worst": shown[0]["title"] if shown else "",
         "text": " ".join(
             [*one.ids, statements, one.life.stage, *symptoms, *tickets, *(each["system"] for each in sightings if each["state"] != "not tried"), finding.cause.era, *sorted({run.rpartition("Z-")[2] for run in runs[:50]})]
         ),
     }  # fmt: skip
+
+
+def _in_list(view: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what tells a finding from others in a list: several have one title, for other statements."""
+    return {name: view[name] for name in ("id", "title", "statements", "worst")}
 
 
 def _sighting_view(one: FollowedFinding, system: str) -> dict[str, Any]:
@@ -358,7 +371,9 @@ def _sighting_view(one: FollowedFinding, system: str) -> dict[str, Any]:
     since = "–"
     if life is not None and life.needed is not None:
         since = (
-            f"{life.held_since} of {life.needed} tries held" if stage != "verified" else f"{life.held_since} tries held"
+            f"{life.held_since} of the {life.needed} tries that would show it gone"
+            if stage != "verified"
+            else counted(life.held_since, "try", "tries")
         )
     return {
         "system": system,

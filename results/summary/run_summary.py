@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 from schemaquake.harness.model.records import keyspace_of
-from schemaquake.harness.model.verdict import Doubt, Validity
+from schemaquake.harness.model.verdict import Doubt, Validity, describe_doubts
 from schemaquake.results.findings.finding import Finding
 from schemaquake.results.findings.tracking import JudgedRace, JudgedRun
 
@@ -176,7 +176,7 @@ class RunSummary:
         for one in self.checkers:
             if one.valid == "unknown" and not one.judged_nothing:
                 doubts += [replace(doubt, checker=one.checker) for doubt in one.doubts]
-        return tuple(doubt.sentence for doubt in dict.fromkeys(doubts))
+        return describe_doubts(dict.fromkeys(doubts))
 
     def doubts_about(self, keyspaces: Collection[str]) -> tuple[Doubt, ...]:
         """Return the doubts that keep these keyspaces, or the run as a whole, from being decided, each with its checker.

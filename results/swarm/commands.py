@@ -88,7 +88,7 @@ def _document(
     rows: Sequence[Mapping[str, Any]], findings: Sequence[Mapping[str, Any]], systems: Sequence[str]
 ) -> dict[str, Any]:
     from schemaquake.results.swarm.drawing import steps_of  # noqa: PLC0415 - every other command would wait for it
-    from schemaquake.results.swarm.table import coverage_of, never_met  # noqa: PLC0415 - as above
+    from schemaquake.results.swarm.table import coverage_of, doubts_of, never_met  # noqa: PLC0415 - as above
 
     coverage = coverage_of(rows)
     steps = dict.fromkeys(step for system in systems for step in steps_of(system))
@@ -98,6 +98,7 @@ def _document(
         "operations": sum(row["operations"] for row in rows),
         "cpu_seconds": round(sum(row["ms"] for row in rows) / 1000, 1),
         "findings": list(findings),
+        "doubts": doubts_of(rows),
         "coverage": {
             "passages": len(coverage),
             "new by thousand seeds": dict(sorted(Counter(f"{row['first'] // 1000}k" for row in coverage).items())),
@@ -119,6 +120,10 @@ def _print(document: Mapping[str, Any], folder: Path) -> None:
         if finding["script"]:
             script = folder / "findings" / finding["script"]
             stderr().print(f"    {script} ({finding['statements']} statements)", markup=False, soft_wrap=True)
+    for doubt in document["doubts"]:
+        seen = f"{doubt['outcome']}: {doubt['doubt'].partition('; ')[0]} ({doubt['seeds']} seeds, the first {doubt['seed']})"
+        stderr().print(seen, markup=False, soft_wrap=True)
+        stderr().print(f"    {doubt['command']}", markup=False, soft_wrap=True)
     outcomes = ", ".join(f"{count} {name}" for name, count in document["outcomes"].items())
     never = document["coverage"]["never"]
     console = stderr()

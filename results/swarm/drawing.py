@@ -10,7 +10,13 @@ from functools import cache
 from typing import Final
 
 from schemaquake.clusters.simulated.draws import Draws
-from schemaquake.clusters.simulated.provider import list_habits, list_steps, list_verbs
+from schemaquake.clusters.simulated.provider import (
+    asks_before_it_answers,
+    list_habits,
+    list_ring_steps,
+    list_steps,
+    list_verbs,
+)
 from schemaquake.clusters.systems.simulated.family import blueprint_of
 from schemaquake.clusters.systems.system import parse_system
 from schemaquake.harness.model.plan import Plan
@@ -27,19 +33,39 @@ _RACES: Final = (
 _DATA: Final = ("register", "set", "quorum")
 _CHURN: Final = "schema-churn"
 _NODES: Final = (3, 3, 3, 3, 3, 4, 5, 5, 7)
-_STEPS_AIMED_AT: Final = 4
+_STEPS_AIMED_AT: Final = 3
+_PLACES: Final = (1, 1, 2, 4)
+"""Places that a fault is aimed at; of several, all are passages of one or two steps, as what breaks a protocol may need a fault after another."""
+_PASSAGES_MOST: Final = 12
+"""The first passage is that of the first keyspace, without which a run shows nothing."""
+_LATER_MS: Final = (60, 200, 400, 800)
+"""How much longer messages take on slow links: less than the time after which a leader or a node is taken for dead."""
 _JOINS: Final = ("bootstrap", "replace")
-_ASKED: Final[Mapping[str, TopologyVerb]] = {"decommission": "decommission", "removenode": "remove", "move": "move"}
+_LOSS: Final = "lost-majority"
+_ASKED: Final[Mapping[str, TopologyVerb]] = {
+    "decommission": "decommission",
+    "removenode": "remove",
+    "move": "move",
+    _LOSS: "recover-group",
+}
 CHANGES: Final = (*_JOINS, *_ASKED)
-"""Changes of the ring, which one seed in five has, where the ring changes."""
+"""Changes of the ring, which one seed in five has, where the ring changes; some of them two."""
 _NODES_LEAST: Final = 4
 """Nodes of a cluster that one leaves: three have to stay."""
+_NODES_MOST_OF_A_LOSS: Final = 5
 _LIVING_NODES_LEAVE: Final = frozenset({"bootstrap", "decommission", "move"})
 """Changes that go on with any replication factor; of fewer than three replicas a dead one is needed for a majority."""
+_TOGETHER: Final = ("bootstrap", "move")
+"""Changes two of which may go on at once: all nodes that are needed for both live."""
 _LIMIT_OF_A_CHANGE_S: Final = "40"
 _SECONDS_LEAST: Final = 12.0
 """Time limit of a run in which the ring changes, for writes before and after, or packets are lost: in a shorter fault none may come by."""
 _NEED_TIME: Final = frozenset({"partition", "packet-loss"})
+_RATE_LEAST: Final = 4.0
+"""Operations a second where links are cut or lose packets: of fewer none may come by."""
+_SECONDS_OF_CUTS: Final = 20.0
+_CUT: Final = "partition"
+"""The mode of races whose sides are cut off from each other; each waits for a majority, or for its turn, as long as a client does."""
 
 
 def plan_of_seed(seed: int, systems: Sequence[str], options: Mapping[str, str] | None = None) -> Plan:
@@ -51,8 +77,11 @@ def plan_of_seed(seed: int, systems: Sequence[str], options: Mapping[str, str] |
     workloads, chosen = _workloads(draws, system)
     nemeses = tuple(name for name in NEMESES if draws.stream("swarm", "nemesis", name).chance(0.15))
     time_limit_s = float(draws.stream("swarm", "seconds").pick((5, 8, 8, 12, 20)))
+    rate = float(draws.stream("swarm", "rate").pick((2, 4, 4, 8)))
     if _NEED_TIME.intersection(nemeses):
-        time_limit_s = max(time_limit_s, _SECONDS_LEAST)
+        time_limit_s, rate = max(time_limit_s, _SECONDS_LEAST), max(rate, _RATE_LEAST)
+    if chosen.get("mode") == _CUT:
+        time_limit_s = max(time_limit_s, _SECONDS_OF_CUTS)
     changes = _changes(draws, system)
     spares = 0
     if changes:
@@ -62,12 +91,17 @@ def plan_of_seed(seed: int, systems: Sequence[str], options: Mapping[str, str] |
         workloads = _with_data(draws, system, workloads)
         chosen = {name: text for name, text in chosen.items() if name != "mode"}
         chosen |= {f"{name}.limit-s": _LIMIT_OF_A_CHANGE_S for name in changes}
-        if not _LIVING_NODES_LEAVE.issuperset(changes):
+        if _LOSS in changes:
+            # Whoever dies, a majority of the replicas of a row has one that stays; other faults together with it may lose rows for good.
+            nodes, nemeses = min(nodes, _NODES_MOST_OF_A_LOSS), changes
+            factor = nodes
+        elif not _LIVING_NODES_LEAVE.issuperset(changes):
             factor = None
-    chosen |= _habits(draws, system)
+    chosen |= _habits(draws, system, cut=chosen.get("mode") == _CUT)
     everybody = tuple(f"n{number}" for number in range(1, nodes + spares + 1))
-    aims = _aim(draws, system, everybody)
+    aims = _aim(draws, system, everybody, is_changing=bool(changes))
     chosen |= {name: step for name, step in aims.items() if name.partition(".")[0] not in nemeses}
+    chosen |= _slow(draws, everybody)
     return Plan(
         system=system,
         workloads=workloads,
@@ -77,7 +111,7 @@ def plan_of_seed(seed: int, systems: Sequence[str], options: Mapping[str, str] |
         nemeses=nemeses,
         seed=seed,
         time_limit_s=time_limit_s,
-        rate=float(draws.stream("swarm", "rate").pick((2, 4, 4, 8))),
+        rate=rate,
         replication_factor=None if factor is None else min(factor, nodes),
         restart=draws.stream("swarm", "restart").pick(("rolling", "rolling", "together", "none")),
         options={**chosen, **(options or {})},
@@ -111,6 +145,8 @@ def _workloads(draws: Draws, system: str) -> tuple[tuple[str, ...], dict[str, st
         chosen["mode"] = draws.stream("swarm", "mode").pick(("barrier", "barrier", "partition"))
     elif kind < 8 and _CHURN in fitting:
         workloads.append(_CHURN)
+        if asks_before_it_answers(system) and draws.stream("swarm", "relay").chance(0.5):
+            chosen["relay"] = "true"
     if data and (not workloads or beside.chance(0.3)):
         workloads.append(beside.pick(data))
     if not workloads and fitting:
@@ -119,12 +155,16 @@ def _workloads(draws: Draws, system: str) -> tuple[tuple[str, ...], dict[str, st
 
 
 def _changes(draws: Draws, system: str) -> tuple[str, ...]:
-    """Draw, one time in five, a change of the ring, where it changes."""
+    """Draw, one time in five, a change of the ring, where it changes; one time in four of these another one together with it."""
     stream = draws.stream("swarm", "changes")
     verbs = _verbs_of(system)
     if not verbs or not stream.chance(0.2):
         return ()
-    return (stream.pick([name for name in CHANGES if name in _JOINS or _ASKED[name] in verbs]),)
+    fitting = [name for name in CHANGES if name in _JOINS or _ASKED[name] in verbs]
+    first = stream.pick(fitting)
+    second = draws.stream("swarm", "second change")
+    together = [name for name in _TOGETHER if name in fitting and name != first]
+    return (first, second.pick(together)) if first in _TOGETHER and together and second.chance(0.25) else (first,)
 
 
 @cache
@@ -132,12 +172,15 @@ def _verbs_of(system: str) -> frozenset[TopologyVerb]:
     return list_verbs(system)
 
 
-def _habits(draws: Draws, system: str) -> dict[str, str]:
-    """Draw, one time in four, another way of doing what a design does in several."""
+def _habits(draws: Draws, system: str, *, cut: bool) -> dict[str, str]:
+    """Draw, one time in four, another way of doing what a design does in several.
+
+    Across a cut always the one by messages: nothing that is done at once on all nodes meets it.
+    """
     found = {}
     for name, values in list_habits(system).items():
         stream = draws.stream("swarm", "habit", name)
-        if stream.chance(0.25):
+        if stream.chance(0.3) or (cut and name == "order"):
             found[name] = stream.pick(values[1:])
     return found
 
@@ -150,18 +193,35 @@ def _with_data(draws: Draws, system: str, workloads: tuple[str, ...]) -> tuple[s
     return (*workloads, draws.stream("swarm", "beside changes").pick(fitting))
 
 
-def _aim(draws: Draws, system: str, nodes: Sequence[str]) -> dict[str, str]:
-    """Draw, one time in four, a step at which a server is killed, frozen or cut off: the one that comes there, or another."""
+def _aim(draws: Draws, system: str, nodes: Sequence[str], *, is_changing: bool) -> dict[str, str]:
+    """Draw, one time in three, steps at which a server is killed, frozen or cut off: the one that comes there, or another."""
     stream = draws.stream("swarm", "aim")
     if stream.below(_STEPS_AIMED_AT):
         return {}
-    steps = steps_of(system)
+    of_ring = [step for step in steps_of(system) if step in list_ring_steps()]
+    steps = [step for step in steps_of(system) if step not in of_ring]
+    if is_changing and of_ring and draws.stream("swarm", "aim at the ring").chance(0.6):
+        steps = of_ring
     verb = stream.pick(("kill", "kill", "pause", "cut"))
     if not steps:
         return {}
-    where = f"{stream.pick(steps)}@{1 + stream.below(6)}"
     other = draws.stream("swarm", "aim at")
-    return {f"{verb}.at": f"{where}:{other.pick(nodes)}" if other.chance(0.4) else where}
+    some = (stream.pick(steps), stream.pick(steps))
+    places = dict.fromkeys((stream.pick(some), 2 + stream.below(_PASSAGES_MOST)) for _ in range(stream.pick(_PLACES)))
+    hit = [f":{other.pick(nodes)}" if other.chance(0.4) else "" for _ in places]
+    return {f"{verb}.at": ",".join(f"{step}@{count}{on}" for (step, count), on in zip(places, hit, strict=True))}
+
+
+def _slow(draws: Draws, nodes: Sequence[str]) -> dict[str, str]:
+    """Draw, one time in four, links that are slow: all to one node, which is behind the others for the whole run, or some."""
+    stream = draws.stream("swarm", "slow")
+    if not stream.chance(0.25):
+        return {}
+    later_ms = stream.pick(_LATER_MS)
+    late = stream.pick(nodes) if stream.chance(0.5) else ""
+    pairs = [(one, other) for one in nodes for other in nodes if one != other]
+    slow = [pair for pair in pairs if (pair[1] == late if late else stream.chance(0.3))]
+    return {"slow": ",".join(f"{one}-{other}:{later_ms}" for one, other in slow)} if slow else {}
 
 
 @cache

@@ -9,6 +9,7 @@ import hashlib
 import logging
 import tempfile
 import time
+import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -73,6 +74,10 @@ def row_of(plan: Plan) -> dict[str, Any]:
         except SchemaquakeError as error:
             row["doubt"] = f"{type(error).__name__}: {error}"
             row["outcome"] = "refused" if error.exit_code == ExitCode.BAD_ARGUMENTS else "failed"
+        except Exception as error:  # noqa: BLE001 - a defect of a model or of a checker costs one seed, and not the sweep
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            row["doubt"] = f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
+            row["outcome"] = "failed"
     return {**row, "ms": (time.process_time() - began) * 1000}
 
 

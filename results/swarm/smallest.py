@@ -95,6 +95,6 @@ class _Once:
         self.left -= 1
         path = self.folder / f"candidate-{self.left:03d}.json"  # a scenario is read once from each path
         path.write_bytes(orjson.dumps(scenario_of(candidate).to_json()))
-        row = row_of(plan_of(self.failing, candidate, path, repeats=1))
+        row = row_of(plan_of(self.failing.plan, candidate, path, repeats=1))
         decided = row["outcome"] in {"valid", "invalid", "unknown"}
         return Measured(int(self.failing.anomaly in row["anomalies"]), int(decided))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
 
-__all__ = ["COVERAGE", "FINDINGS", "SEEDS", "coverage_of", "findings_of", "never_met"]
+__all__ = ["COVERAGE", "FINDINGS", "SEEDS", "coverage_of", "doubts_of", "findings_of", "never_met"]
 
 _PASSAGE: Final = pa.struct(
     [("step", pa.string()), ("handling", pa.string()), ("faults", pa.string()), ("count", pa.int64())]
@@ -84,6 +85,19 @@ def findings_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
             )
             known["seeds"] += 1
     return found
+
+
+def doubts_of(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Group the seeds that were not decided by outcome and words, numbers aside: how many, and the first with its command."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in sorted(rows, key=lambda row: int(row["seed"])):
+        if row["doubt"] is not None:
+            kind = row["outcome"], re.sub(r"\d+|sq_\w+(\.\w+)?", "…", row["doubt"].partition("; ")[0])
+            known = found.setdefault(
+                kind, {**{name: row[name] for name in ("outcome", "doubt", "seed", "command")}, "seeds": 0}
+            )
+            known["seeds"] += 1
+    return sorted(found.values(), key=lambda each: (each["outcome"], -each["seeds"], each["seed"]))
 
 
 def coverage_of(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -35,7 +35,13 @@ OF_SEVERAL = {
 """Options of no single nemesis."""
 
 ALWAYS_SIMULATED = {"simulate", "swarm", "explore"}
-THE_SERVER_S_OWN = {"hinted_handoff_enabled", "internode_tcp_user_timeout", "cas_contention_timeout_in_ms"}
+THE_SERVER_S_OWN = {
+    "hinted_handoff_enabled",
+    "internode_tcp_user_timeout",
+    "cas_contention_timeout_in_ms",
+    "stream_throughput_outbound",
+    "entire_sstable_stream_throughput_outbound",
+}
 """Settings that no recipe has and that servers were seen to take."""
 
 

@@ -43,7 +43,18 @@ def test_each_file_can_be_used_as_it_stands(text: str, tmp_path: Path) -> None:
 
 def test_what_may_be_left_out_has_the_value_shown_unless_the_remark_says_otherwise(tmp_path: Path) -> None:
     least, everything = (read(text, tmp_path) for text in FILES[:2])
-    remarked = {"credentials", "tls", "ssh", "nodes", "allow", "system", "max_nodes_down", "stop_if", "consent_file"}
+    remarked = {
+        "credentials",
+        "tls",
+        "ssh",
+        "nodes",
+        "spares",
+        "allow",
+        "system",
+        "max_nodes_down",
+        "stop_if",
+        "consent_file",
+    }
     for name in set(ClusterFile.model_fields) - remarked:
         assert getattr(everything, name) == getattr(least, name), name
     for name in remarked - {"system"}:
@@ -53,7 +64,7 @@ def test_what_may_be_left_out_has_the_value_shown_unless_the_remark_says_otherwi
 def test_the_whole_file_shows_every_table_and_every_word(tmp_path: Path) -> None:
     everything = read(FILES[1], tmp_path)
     assert everything.model_fields_set == set(ClusterFile.model_fields) - {"docker"}
-    assert set(everything.allow) == set(WORDS) - {"topology"}
+    assert set(everything.allow) == set(WORDS)
 
 
 def test_the_errors_shown_are_those_that_would_be_told(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import orjson
 import pytest
 from pages import ROOT
 
-from schemaquake.workloads.races.scenario import ScenarioFile
+from schemaquake.workloads.races.scenario_file import ScenarioFile
 
 FILES = sorted((ROOT / "docs" / "scenarios").glob("*.json"))
 

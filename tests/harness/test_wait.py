@@ -11,8 +11,8 @@ from schemaquake.harness.wait import pause_for, until
 
 def test_what_is_already_so_is_not_waited_for():
     began = time.monotonic()
-    assert until(lambda: "there", deadline_s=10, what="a thing", every_s=5) == "there"
-    assert time.monotonic() - began < 1
+    assert until(lambda: "there", deadline_s=60, what="a thing", every_s=60) == "there"
+    assert time.monotonic() - began < 30
 
 
 def test_the_first_truthy_value_is_returned():

@@ -21,6 +21,9 @@ class ChangingNode:
     def state(self):
         return self.process
 
+    def resume(self) -> None:
+        """It is never frozen."""
+
     def kill(self):
         self.process = "stopped"
 

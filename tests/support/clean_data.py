@@ -26,6 +26,7 @@ from schemaquake.results.store.store import Store
 
 __all__ = ["DATA_RUNS", "data_run"]
 
+_LEVELS = {"consistency": "QUORUM", "additions": "QUORUM"}
 _PHASES = ("main", "final-settled", "final-restarted")
 
 
@@ -47,8 +48,8 @@ def _set(phase: str, state: dict[str, Any], random: Random) -> Iterator[_Call]:
         elements.append(len(elements) + 1)
         yield _Call("add", elements[-1], elements[-1])
         if number % 3 == 2:
-            yield _Call("read", None, list(elements))
-    yield _Call("read", None, random.sample(elements, len(elements)))
+            yield _Call("read", _LEVELS, list(elements))
+    yield _Call("read", _LEVELS, random.sample(elements, len(elements)))
 
 
 def _counter(phase: str, state: dict[str, Any], random: Random) -> Iterator[_Call]:
@@ -56,8 +57,8 @@ def _counter(phase: str, state: dict[str, Any], random: Random) -> Iterator[_Cal
         amount = random.choice([1, 2, 5, -1])
         state["sum"] = state.get("sum", 0) + amount
         yield _Call("add", amount, amount)
-        yield _Call("read", None, state["sum"])
-    yield _Call("read", None, state["sum"])
+        yield _Call("read", _LEVELS, state["sum"])
+    yield _Call("read", _LEVELS, state["sum"])
 
 
 def _bank(phase: str, state: dict[str, Any], random: Random) -> Iterator[_Call]:

@@ -1,14 +1,16 @@
 """A server that stands in for Cassandra 5.0 where its schema and its data do not matter: it speaks CQL, and says yes to everything.
 
-    python cql_stand_in.py LOG PORT ADDRESS [PEER…]
+    python cql_stand_in.py LOG PORT ADDRESS [PEER… | @MEMBERS OPTIONS]
 
-It knows its peers, has one schema version, and keeps registers (`UPDATE … SET v = …`, `SELECT v …`) in memory. One thread, any
+With @MEMBERS its peers are the other addresses in that file, which all servers share: one that starts adds its own, and takes out the one
+whose place it takes by the file OPTIONS (`-Dcassandra.replace_address_first_boot=`). It knows its peers, has one schema version, and keeps registers (`UPDATE … SET v = …`, `SELECT v …`) in memory. One thread, any
 number of sessions. Ended by SIGTERM.
 """
 
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import re
 import signal
@@ -21,7 +23,9 @@ from pathlib import Path
 HEADER = struct.Struct(">BBhBi")
 ERROR, STARTUP, READY, OPTIONS, SUPPORTED, QUERY, RESULT, PREPARE, REGISTER = 0, 1, 2, 5, 6, 7, 8, 9, 11
 VOID, ROWS = struct.pack(">i", 1), 2
-BOOLEAN, INT, UUID, VARCHAR, INET = 0x04, 0x09, 0x0C, 0x0D, 0x10
+BOOLEAN, INT, UUID, VARCHAR, INET, MAP = 0x04, 0x09, 0x0C, 0x0D, 0x10, 0x21
+TEXTS = struct.pack(">HH", VARCHAR, VARCHAR)
+"""What a map's keys and values are."""
 INVALID = 0x2200
 VERSION = uuid.UUID(int=7)
 UPDATE = re.compile(r"UPDATE (\S+) SET v = (\d+).* WHERE k = (\d+)(?: IF (\w+) = (\w+))?", re.DOTALL)
@@ -41,13 +45,18 @@ def cell(kind: int, value: object) -> bytes:
         UUID: lambda: value.bytes,
         VARCHAR: lambda: str(value).encode(),
         INET: lambda: socket.inet_aton(value),
+        MAP: lambda: (
+            struct.pack(">i", len(value)) + b"".join(cell(VARCHAR, word) for pair in value.items() for word in pair)
+        ),
     }[kind]()
     return struct.pack(">i", len(packed)) + packed
 
 
 def rows(columns: dict[str, int], *values: tuple[object, ...]) -> bytes:
     head = struct.pack(">iii", ROWS, 1, len(columns)) + text("system") + text("rows")
-    head += b"".join(text(name) + struct.pack(">H", kind) for name, kind in columns.items())
+    head += b"".join(
+        text(name) + struct.pack(">H", kind) + (TEXTS if kind == MAP else b"") for name, kind in columns.items()
+    )
     cells = [cell(kind, value) for row in values for kind, value in zip(columns.values(), row, strict=True)]
     return head + struct.pack(">i", len(values)) + b"".join(cells)
 
@@ -57,15 +66,42 @@ LOCAL = {
     "partitioner": VARCHAR, "schema_version": UUID, "host_id": UUID, "rpc_address": INET, "broadcast_address": INET,
     "listen_address": INET,
 }  # fmt: skip
+KEYSPACE = {"keyspace_name": VARCHAR, "durable_writes": BOOLEAN, "replication": MAP}
 PEER = {"peer": INET, "data_center": VARCHAR, "rack": VARCHAR, "release_version": VARCHAR, "schema_version": UUID, "host_id": UUID, "rpc_address": INET}  # fmt: skip
 
 
 class Server:
     def __init__(self, address: str, peers: list[str]) -> None:
         self.address = address
-        self.peers = peers
+        self.own_peers = peers
         self.registers: dict[tuple[str, str], int] = {}
         self.sessions = 0
+
+    @property
+    def peers(self) -> list[str]:
+        if not self.own_peers or not self.own_peers[0].startswith("@"):
+            return self.own_peers
+        return [each for each in Path(self.own_peers[0][1:]).read_text("utf-8").split() if each != self.address]
+
+    @property
+    def keyspaces(self) -> list[str]:
+        """What was there before any run: a file beside that of the members may name some."""
+        found = Path(f"{self.own_peers[0][1:]}.keyspaces") if self.own_peers else Path()
+        return found.read_text("utf-8").split() if found.is_file() else []
+
+    def join(self) -> None:
+        """Add this server to the members, if they are in a file."""
+        if self.own_peers and self.own_peers[0].startswith("@"):
+            options = Path(self.own_peers[1])
+            place = re.search(
+                r"replace_address_first_boot=(\S+)", options.read_text("utf-8") if options.exists() else ""
+            )
+            with Path(self.own_peers[0][1:]).open("r+", encoding="utf-8") as file:
+                fcntl.flock(file, fcntl.LOCK_EX)
+                members = [each for each in file.read().split() if place is None or each != place[1]]
+                file.seek(0)
+                file.truncate()
+                file.write("\n".join(dict.fromkeys([*members, self.address])))
 
     def answer(self, query: str) -> tuple[int, bytes]:
         def host(address: str) -> uuid.UUID:
@@ -78,6 +114,9 @@ class Server:
             return ERROR, struct.pack(">i", INVALID) + text("unconfigured table peers_v2")
         if "FROM system.peers" in query:
             return RESULT, rows(PEER, *((peer, "dc1", "r1", "5.0.9", VERSION, host(peer), peer) for peer in self.peers))
+        if "FROM system_schema.keyspaces" in query:
+            replication = {"class": "SimpleStrategy", "replication_factor": "1"}
+            return RESULT, rows(KEYSPACE, *((name, True, replication) for name in self.keyspaces))
         if found := SELECT.search(query):
             value = self.registers.get((found[1], found[2]))
             return RESULT, rows({"v": INT}, *([] if value is None else [(value,)]))
@@ -119,6 +158,7 @@ async def main(log: str, port: str, address: str, *peers: str) -> None:
             file.write(f"INFO  [main] 2026-01-01 09:00:00,123 Server.java:1 - {what}\n")
 
     server = Server(address, list(peers))
+    server.join()
     await asyncio.start_server(server.serve, address, int(port), reuse_port=True, backlog=1024)
     say(f"listening on {address}")
     ended = asyncio.Event()

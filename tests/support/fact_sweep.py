@@ -2,8 +2,9 @@
 
     python tests/support/fact_sweep.py cassandra-6.0-alpha2 --first 500 --state facts.json --processes 2
 
-The order of facts and the place of each are those of the long test (`soundness_page.every_fact`). With `--state` a file keeps how
-far it came after every batch: the same command goes on from there, however it ended. Exits with 1 if a fact slipped through.
+The order of facts and the place of each are those of the long test (`soundness_page.every_fact`). With `--spread` the order is
+that of a sample: first one fact of each class, then a second one of each, so that a sweep that ends early has met them all;
+`--classes 'disk ring*'` leaves out other classes. With `--state` a file keeps how far it came after every batch: the same command goes on from there, however it ended. Exits with 1 if a fact slipped through.
 """
 
 from __future__ import annotations
@@ -16,8 +17,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from functools import cache, partial
+from operator import itemgetter
 from pathlib import Path
+from random import Random
 
 import orjson
 from legal_sweep import prepare
@@ -39,14 +43,25 @@ class _State:
     slipped: Sequence[str] = ()
 
 
-_facts = cache(every_fact)
+@cache
+def _facts(name: str, classes: str, *, spread: bool) -> Sequence[Sequence[Lie]]:
+    """The facts of a run in the order of the sweep."""
+    facts = [places for places in every_fact(name) if fnmatchcase(places[0].kind, classes)]
+    met = Counter[str]()
+    ranks = []
+    for places in Random(f"spread {name}").sample(facts, len(facts)) if spread else facts:
+        ranks.append((met[places[0].kind], places[0].kind, places[0].text, places))
+        met[places[0].kind] += 1
+    return [places for *_, places in (sorted(ranks, key=itemgetter(0, 1, 2)) if spread else ranks)]
+
+
 _judge = cache(lambda _name: Judge())
 
 
-def fact_verdicts(numbers: range, *, name: str) -> Sequence[tuple[str, str]]:
+def fact_verdicts(numbers: range, *, name: str, classes: str, spread: bool) -> Sequence[tuple[str, str]]:
     """The verdict on each of these facts of a run, as (column of the score, the lie)."""
     found = []
-    for places in _facts(name)[numbers.start : numbers.stop]:
+    for places in _facts(name, classes, spread=spread)[numbers.start : numbers.stop]:
         lie, column = _first_told(places, name)
         if column == "slipped" and entry("known-to-slip", lie, name) is not None:
             column = "known to slip"
@@ -68,6 +83,8 @@ def main() -> int:
     parser.add_argument("run", choices=RUNS)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--count", type=int, default=1_000_000)
+    parser.add_argument("--classes", default="*", help="a pattern: facts of other classes are left out")
+    parser.add_argument("--spread", action="store_true", help="one fact of each class, then a second one, and so on")
     parser.add_argument("--limit-s", type=float, default=float("inf"))
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--state", type=Path, help="a file of how far the sweep came and what slipped")
@@ -75,14 +92,15 @@ def main() -> int:
     state = _State(following=options.first)
     if options.state is not None and options.state.exists():
         state = _State(**orjson.loads(options.state.read_bytes()))
-    total = len(_facts(options.run))
+    total = len(_facts(options.run, options.classes, spread=options.spread))
     until = min(total, options.first + options.count)
     ends = time.monotonic() + options.limit_s
+    judged = partial(fact_verdicts, name=options.run, classes=options.classes, spread=options.spread)
     with ProcessPoolExecutor(options.processes, initializer=prepare) as pool:
         while state.following < until and time.monotonic() < ends:
             left = range(state.following, min(state.following + BATCH * options.processes, until))
             batches = [left[at : at + BATCH] for at in range(0, len(left), BATCH)]
-            found = [one for some in pool.map(partial(fact_verdicts, name=options.run), batches) for one in some]
+            found = [one for some in pool.map(judged, batches) for one in some]
             state = _State(
                 following=left.stop,
                 verdicts=dict(Counter(state.verdicts) + Counter(column for column, _ in found)),

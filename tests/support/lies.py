@@ -129,6 +129,12 @@ class CleanRun:
                 found.setdefault((row["kind"], row["keyspace"], row["name"], directory), {})[place] = number
         return found
 
+    @cached_property
+    def _ids(self) -> Collection[str]:
+        """Ids of the tables and views of the final readings, as the ends of names of their directories are."""
+        rows = (row for (kind, *_), found in self._final.items() if kind in {"table", "view"} for row in found.values())
+        return {str(self._observations[row]["id"]).replace("-", "") for row in rows}
+
     def _of_object(self, kind: str, keyspace: str | None, name: str | None) -> list[Mapping[tuple[str, str], int]]:
         """The rows of what a memory has under a name, with or without arguments; and of its indexes."""
         bare = (name or "").split("(")[0]
@@ -157,6 +163,9 @@ class CleanRun:
                     yield self._observed(f"{side} {shown}: nobody asked", place, subject, _Edit(added=added))
 
     def _shown_kind(self, kind: str, rows: Mapping[Any, int]) -> str:
+        first = self._observations[next(iter(rows.values()))]
+        if kind == "data-directory" and first["id"] is not None and first["id"] not in self._ids:
+            return "data-directory of a former life"
         if kind != "live":
             return kind
         definition = self._definitions[next(iter(rows.values()))]

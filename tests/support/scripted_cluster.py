@@ -26,7 +26,7 @@ import os
 import time
 from pathlib import Path
 
-from schemaquake.harness.errors import HealError, NodeUnreachable
+from schemaquake.harness.errors import HealError, NodeDied, NodeUnreachable
 from schemaquake.harness.model.membership import Member
 from schemaquake.harness.model.observation import Observation
 from schemaquake.harness.model.operation import Completion
@@ -38,6 +38,7 @@ ENTRY_POINTS = {
     "workloads": {
         "scripted": "scripted_cluster:Scripted",
         "endless": "scripted_cluster:Endless",
+        "first": "scripted_cluster:First",
         "demanding": "scripted_cluster:Demanding",
     },
     "clusters": {
@@ -88,6 +89,11 @@ class Scripted:
 class Endless(Scripted):
     name = "endless"
     endless = True
+
+
+class First(Scripted):
+    name = "first"
+    sets_up_first = True
 
 
 class Demanding(Scripted):
@@ -240,10 +246,22 @@ class ScriptedCluster:
 
     def start(self):
         call(self.folder, "cluster start")
-        first = [node for node in self.nodes if node.name not in self.spares]
-        for node in first:
+        return self._boot([node for node in self.nodes if node.name not in self.spares])
+
+    def start_first(self):
+        call(self.folder, "cluster start first")
+        return self._boot(self.nodes[:1])
+
+    def start_others(self):
+        call(self.folder, "cluster start others")
+        if self.options.get("others") == "die":
+            raise NodeDied("node n2 ended", node="n2", exit_code=3, first_error="ERROR")
+        return self._boot([node for node in self.nodes[1:] if node.name not in self.spares])
+
+    def _boot(self, nodes):
+        for node in nodes:
             node.start()
-        return [node.await_serving(deadline_s=1) for node in first]
+        return [node.await_serving(deadline_s=1) for node in nodes]
 
     def await_whole(self, names, *, deadline_s):
         return None

@@ -32,6 +32,8 @@ RING_FLAWS = {
     ),
 }
 """Flaws that only a change of the ring shows."""
+LOSS_FLAWS = {"wrong-founder", "group-kept"}
+"""Flaws that only the recovery from a lost majority shows (`test_lost_majority`)."""
 OUTCOME = {"completed": True, "error": None, "exit_code": 0}
 
 

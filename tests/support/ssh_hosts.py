@@ -19,6 +19,7 @@ import signal
 import subprocess
 import time
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from tempfile import gettempdir
 
@@ -46,6 +47,7 @@ exec "$@"
 """
 
 
+@cache
 def why_not() -> str | None:
     """Why there cannot be such hosts on this machine, or None."""
     if os.geteuid() != 0:

@@ -5,6 +5,7 @@ The hosts end the servers when they end themselves. A whole run on it takes seco
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -25,6 +26,7 @@ system = "cassandra:5.0.9"
 allow = [{allow}]
 max_fault_seconds = 60
 {limits}
+{tables}
 [ssh]
 user = "root"
 key = "{key}"
@@ -39,6 +41,10 @@ logs = ["/run/ring/system.log"]
 data = ["/run/ring/data"]
 state = "{state}"
 
+[joining]
+empties = ["/run/ring/data"]
+options_file = "/run/ring/joining.options"
+
 [clock]
 method = "none"
 
@@ -46,25 +52,51 @@ method = "none"
 """
 
 
-class StandInRing:
-    """The servers; a context manager around hosts that stand."""
+# Stands where a package puts the real one: what it is asked takes a server out of the members.
+_NODETOOL = """#!/bin/sh
+read -r own members options < /run/ring/addresses
+case $1 in
+  decommission) gone=$own ;;
+  removenode) gone=$(printf '%d.%d.%d.%d' $(echo "$2" | sed 's/.*-....\\(..\\)\\(..\\)\\(..\\)\\(..\\)$/0x\\1 0x\\2 0x\\3 0x\\4/')) ;;
+  *) echo "nodetool: no $1 here" >&2; exit 1 ;;
+esac
+grep -vxF "$gone" "${members#@}" > "${members#@}.new"; cat "${members#@}.new" > "${members#@}"
+"""
 
-    def __init__(self, hosts: SshHosts) -> None:
+
+class StandInRing:
+    """The servers; a context manager around hosts that stand. The last `spares` of the hosts have none running."""
+
+    def __init__(self, hosts: SshHosts, *, spares: int = 0) -> None:
         self.hosts = hosts
+        everybody = list(hosts.hosts.values())
+        self.founders, self.spares = everybody[: len(everybody) - spares], everybody[len(everybody) - spares :]
+        self.members = hosts.folder / "members"
+        """The file with the addresses of all servers that are members."""
+        self.foreign = hosts.folder / "members.keyspaces"
+        """The file with the names of keyspaces that were there before any run."""
 
     def __enter__(self):
+        self.members.write_text("")
+        tools = self.hosts.folder / "bin"
+        tools.mkdir(mode=0o755, exist_ok=True)
+        (tools / "nodetool").write_text(_NODETOOL, encoding="utf-8")
+        (tools / "nodetool").chmod(0o755)
         for host in self.hosts.hosts.values():
-            others = [other.address for other in self.hosts.hosts.values() if other is not host]
             (self.folder(host) / "data").mkdir(parents=True)
-            (self.folder(host) / "addresses").write_text(" ".join([host.address, *others]))
+            (self.folder(host) / "addresses").write_text(f"{host.address} @{self.members} /run/ring/joining.options\n")
             self.on(host, "sh", "-c", f"mkdir -p /run/ring && mount --bind {self.folder(host)} /run/ring")
-            runner = host.folder / "process_runner.sh"
-            runner.write_bytes(read_script("process_runner.sh"))
-            start = process(_COMMAND, "/", place=f"{STATE}/server").start
-            self.on(host, "sh", str(runner), *start[2:])
-        for host in self.hosts.hosts.values():
-            until(lambda address=host.address: answers_cql(address, _PORT), deadline_s=60, what="CQL", every_s=0.2)
+        for host in self.founders:
+            self.start(host)
         return self
+
+    def start(self, host: SshHost) -> None:
+        """Start a server as its owner does, and wait until it serves."""
+        runner = host.folder / "process_runner.sh"
+        runner.write_bytes(read_script("process_runner.sh"))
+        start = process(_COMMAND, "/", place=f"{STATE}/server").start
+        self.on(host, "sh", str(runner), *start[2:])
+        until(lambda: answers_cql(host.address, _PORT), deadline_s=60, what="CQL", every_s=0.2)
 
     def __exit__(self, *_: object) -> None:
         """Nothing: whoever ends the hosts ends what runs on them."""
@@ -101,7 +133,12 @@ class StandInRing:
             command=", ".join(f"'{word}'" for word in _COMMAND),
             state=STATE,
             stop_if=stop_if,
+            tables="" if shutil.which("sudo") is None else '[become]\nmethod = "none"\n',  # sudo has a PATH of its own
         )
-        nodes = "".join(f'\n[[nodes]]\naddress = "{host.address}"\n' for host in self.hosts.hosts.values())
+        nodes = "".join(
+            f'\n[[{table}]]\naddress = "{host.address}"\n'
+            for table, hosts in (("nodes", self.founders), ("spares", self.spares))
+            for host in hosts
+        )
         path.write_text(text + nodes, encoding="utf-8")
         return path

@@ -40,7 +40,7 @@ DIGESTS = {
     "append-accord": "95aa374ba2c3fd78",
     "batch": "16a045e9ac0c92ea",
     "cas-register": "0aa314b5e7d7e1f7",
-    "counter": "acc22c0f92eafdea",
+    "counter": "74e305305c9385c7",
     "create-index": "14ba4790d5023938",
     "create-table": "fe5399364d25187c",
     "descriptors": "5a008d0069add628",
@@ -53,9 +53,10 @@ DIGESTS = {
     "quorum": "7257d6a2f1bdd89e",
     "racing-ddl": "bbaddd30874154e4",
     "register": "1d09e82775f0ef14",
+    "reloaded-rows": "64a570b39253a9c1",
     "rw-register": "42762c78e5bdfe7f",
     "schema-churn": "55168e1184935512",
-    "set": "33b3fecff844138f",
+    "set": "fb01fec6d95be110",
 }
 
 

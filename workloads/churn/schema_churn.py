@@ -10,7 +10,8 @@ rows are written and read.
 
 Every change can be distinguished from every other as far as its kind allows: a comment, an option's value, a field, a constant occur once
 in a run; columns differ by type, indexes and views by what they are on; a name is made and dropped in turn. So DDL is
-judged like writes to registers. In mode `single`, the control, the first worker makes all changes of a round in turn.
+judged like writes to registers. In mode `single`, the control, the first worker makes all changes of a round in turn. With `-O relay=true` they follow one another, too, but
+each is made by another coordinator, as soon as that before it was answered.
 
 Up to 5.0 expect everything that the racing workloads name, and more; since 6.0 (CEP-21) and with ScyllaDB's group 0, nothing.
 """
@@ -29,7 +30,7 @@ from schemaquake.harness.ddl.cql import statement
 from schemaquake.harness.ddl.rows import insert, read_rows
 from schemaquake.harness.errors import PlanError
 from schemaquake.harness.model.operation import JSON
-from schemaquake.harness.model.options import configured, names, option, whole_number
+from schemaquake.harness.model.options import configured, names, option, truth, whole_number
 from schemaquake.harness.model.protocols import Context, FaultRequest, Phase, Worker
 from schemaquake.harness.model.steps import Invoke, Meet, Note, Step, Wait
 from schemaquake.workloads.churn.conditions import Condition, conditions_of
@@ -64,6 +65,12 @@ class ChurnOptions(CutOptions):
         "the number of meetings after which the next keyspace takes its turn, 1 or more",
         parse=whole_number(least=1),
     )
+    relay: bool = option(
+        False,
+        "true to make the statements of a round one after another, each through the next coordinator as soon as that before it was answered",
+        parse=truth,
+    )
+    """Nothing races then: a coordinator that does not know yet what was acknowledged elsewhere answers wrongly."""
     coverage: tuple[str, ...] = option(
         (), "folders of earlier runs, with commas: what has not met in them comes first", parse=names
     )
@@ -163,6 +170,7 @@ def _workers(context: Context) -> int:
 def _churn(worker: Worker, context: Context) -> Iterator[Step]:
     """Yield round after round, with rows and pauses between them."""
     single = _options(context).mode == "single"
+    relay = _options(context).relay and not single
     group = next(each for each in groups(context) if worker.index in each.workers)
     rounds = rounds_of(group, context)
     rows = _Rows(worker, group, rounds.states, context.random("schema-churn", worker.index, "rows"))
@@ -182,13 +190,24 @@ def _churn(worker: Worker, context: Context) -> Iterator[Step]:
         # Before the meeting: nothing may delay what follows it.
         mine = mine or ([] if single else [rows.next(found.keyspace, at_stake=found.names())])
         if worker.index == group.workers[0]:
-            yield _note(found, mode="single" if single else "")
+            yield _note(found, mode="single" if single else "relay" if relay else "")
         yield Meet(f"{found.number} go")
+        if relay:
+            yield from _relay(found, worker)
+            mine = mine if not found.side_of(worker.index) else []
         for change in mine:
             yield change
             if single:
                 yield from rest(context)
         mending = found.mending if found.mender == worker.index and not single else ()
+
+
+def _relay(found: Round, worker: Worker) -> Iterator[Step]:
+    """Yield the worker's statements when its turn has come; the crew meets as often in every group."""
+    for place in range(_GROUP_MAX):
+        if place < len(found.sides) and found.sides[place][0] == worker.index:
+            yield from (each.change for each in found.sides[place][1])
+        yield Meet(f"{found.number} turn {place}")
 
 
 def _note(found: Round, *, mode: str) -> Note:

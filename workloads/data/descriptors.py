@@ -29,7 +29,7 @@ from schemaquake.harness.ddl.schema_changes import create_keyspace, create_table
 from schemaquake.harness.descriptors.functions import cds, pd, vds
 from schemaquake.harness.descriptors.runs import fold_rows
 from schemaquake.harness.model.operation import JSON
-from schemaquake.harness.model.options import configured, option, whole_number
+from schemaquake.harness.model.options import configured, one_of, option, whole_number
 from schemaquake.harness.model.protocols import Context, Phase, Worker
 from schemaquake.harness.model.queries import BulkQuery
 from schemaquake.harness.model.steps import Invoke, Meet, Require, Step, Wait
@@ -40,6 +40,7 @@ __all__ = ["Descriptors"]
 
 _NAME: Final = "descriptors"
 _TABLE: Final = "d"
+_BLOCKING: Final = "BLOCKING"
 _ROWS_A_WRITE: Final = 100
 _PARTITIONS_A_CHECK: Final = 20
 _PARTITIONS_IN_PASSING: Final = 4
@@ -54,6 +55,11 @@ class DescriptorOptions(LevelOptions):
 
     partitions: int = option(60, "the number of partitions", parse=whole_number(least=1))
     partition_rows: int = option(200, "the rows that each partition may have", parse=whole_number(least=1))
+    read_repair: str = option(
+        _BLOCKING,
+        "the table's `read_repair` (from 4.0 on): with `NONE` no check repairs the copies that a later one is to count",
+        parse=one_of(_BLOCKING, "NONE"),
+    )
 
 
 class Descriptors:
@@ -78,7 +84,7 @@ class Descriptors:
         match phase:
             case "setup" if worker.index == 0:
                 yield Require(create_keyspace(rows.keyspace, replication_factor=context.replication_factor), _LIMIT_S)
-                yield Require(_table(rows.keyspace), _LIMIT_S)
+                yield Require(rows.table(), _LIMIT_S)
             case "prepare":
                 yield from rows.prepare()
             case "main":
@@ -88,12 +94,6 @@ class Descriptors:
                     yield operation
             case "final":
                 yield from rows.finish()
-
-
-def _table(keyspace: str) -> Invoke:
-    columns = [("pk", "bigint", "partition_key"), ("ck", "bigint", "clustering"), ("v", "bigint", "regular")]
-    # A probe answered by a faster replica says nothing of the intended one.
-    return create_table(keyspace, _TABLE, columns=columns, options={"speculative_retry": "NONE"})
 
 
 class _Rows:
@@ -114,6 +114,15 @@ class _Rows:
         place = worker.index if worker.index < self._nodes else worker.index - len(context.spares)
         self._own = () if on_spare else range(place, self._options.partitions, self._writers)
         self._place = None if on_spare else place
+
+    def table(self) -> Invoke:
+        """Return the creation of the table."""
+        columns = [("pk", "bigint", "partition_key"), ("ck", "bigint", "clustering"), ("v", "bigint", "regular")]
+        # A probe answered by a faster replica says nothing of the intended one.
+        options = {"speculative_retry": "NONE"}
+        if self._options.read_repair != _BLOCKING:  # earlier lines do not know the word
+            options["read_repair"] = self._options.read_repair
+        return create_table(self.keyspace, _TABLE, columns=columns, options=options)
 
     def prepare(self) -> Iterator[Step]:
         """Give every row of the worker's partitions its first value; when all have done so, check all partitions."""

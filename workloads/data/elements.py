@@ -26,6 +26,7 @@ from schemaquake.workloads.data.reading_and_writing import (
     ConsistencyOptions,
     DataWorkload,
     data_keyspace,
+    levels_of_reads,
     read_level,
     table,
     unique_values,
@@ -116,7 +117,7 @@ def _read_set(context: Context) -> Invoke:
         consistency=read_level(context),
         answer="collection" if collected else "column",
     )
-    return Invoke("read", f"{keyspace}.s", None, query=query)
+    return Invoke("read", f"{keyspace}.s", levels_of_reads(context), query=query)
 
 
 def _last_set_reads(worker: Worker, context: Context, _label: str) -> Iterator[Step]:
@@ -147,7 +148,7 @@ def _sum(context: Context) -> Invoke:
         consistency=read_level(context),
         answer="cell",
     )
-    return Invoke("read", f"{keyspace}.c", None, query=query)
+    return Invoke("read", f"{keyspace}.c", levels_of_reads(context), query=query)
 
 
 def _last_counter_reads(_worker: Worker, context: Context, _label: str) -> Iterator[Step]:

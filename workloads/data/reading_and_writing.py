@@ -9,12 +9,13 @@ Each workload runs alone, or beside schema changes of other keyspaces: `--worklo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
 
 from schemaquake.harness.ddl.schema_changes import create_keyspace, create_table
+from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.options import configured, one_of, option, whole_number
 from schemaquake.harness.model.protocols import Context, Phase, Worker
 from schemaquake.harness.model.steps import Invoke, Require, Step, Wait
@@ -28,6 +29,7 @@ __all__ = [
     "all_keys",
     "data_keyspace",
     "keys",
+    "levels_of_reads",
     "my_keys",
     "read_level",
     "table",
@@ -172,6 +174,11 @@ def read_level(context: Context) -> str:
     """Return the consistency level of reads. Raises PlanError for an unknown one."""
     levels = configured(ConsistencyOptions(), context.options)
     return levels.read_consistency or levels.consistency
+
+
+def levels_of_reads(context: Context) -> Mapping[str, JSON]:
+    """Return the value of a read that says at which level it asks, and at which level additions are made, as additions cannot say it."""
+    return {"consistency": read_level(context), "additions": write_level(context)}
 
 
 def _workers(context: Context) -> int:

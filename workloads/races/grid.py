@@ -71,6 +71,7 @@ class Grid:
     name = "grid"
     requires = frozenset({"keyspaces", "tables"})
     samples_setup = False
+    sets_up_first = True
     options = GridOptions()
 
     def faults(self, context: Context) -> Sequence[FaultRequest]:

@@ -173,7 +173,7 @@ class GossipedRing:
         assert server.ring is not None
 
     def _await_schema(self, node: Node) -> Steps:
-        """Wait until the node has the schema of all others that live, or the limit has passed."""
+        """Wait until the node has the schema of all others that live. Raises Died at the limit (`skip_schema_check` is off)."""
         server = server_of(node)
         ends_ns = node.kernel.heap.now_ns + _AGREES_NS
         while node.kernel.heap.now_ns < ends_ns:
@@ -185,6 +185,7 @@ class GossipedRing:
             if versions == {str(server.version)}:
                 return
             yield Sleep(500 * _MS)
+        raise Died("java.lang.RuntimeException: Didn't receive schemas for all known versions within the PT30S.")
 
     def _take_own_place(self, node: Node) -> Steps:
         """Stream all that a node with an empty disk should have; to others it is dead meanwhile."""

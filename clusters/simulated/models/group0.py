@@ -32,12 +32,18 @@ The **data path** needs no leader: a replica without a table or a column that a 
 the definition from there. Without a majority no schema changes, and rows are written and read as before.
 
 Changes of the ring are `schemaquake.clusters.simulated.models.topology_coordinator`; founders hold their ranges from the start.
-The recovery from a lost majority by hand is not modelled.
+
+**Recovery** when a majority is lost for good, by an operator (the documentation's "Manual Recovery Procedure"): all who are left are
+stopped, told to give their group up, and started again, first the one that has carried out most of the log:
+
+- y1 the group, its members and its log are forgotten on the disk; tables and history stay
+- y2 the one that has most founds a group of itself, whose log begins after what its tables have
+- y3 another asks for its new group, of which it becomes a member; it takes the founder's tables over
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -74,14 +80,19 @@ _S: Final = 1_000_000_000
 _CHANGE_LIMIT_NS: Final = 10 * _S
 """A minute on real servers (`group0_raft_op_timeout_in_ms`), whose clients gave up long before."""
 _ASK_NS: Final = 1 * _S
+_CATCHES_UP_NS: Final = 5 * _S
+"""The time for which a node that starts waits for a majority before it serves."""
 _TRIES: Final = 10
 _SNAPSHOT_EVERY: Final = 24
 _TRAILING: Final = 8
+_RECOVERED: Final = 1
+"""The entry that the log of a group begins after that was founded anew: it stands for all that the tables have."""
 _SEEDS: Final = 2
 
 D1, D2, D3, D4, D5 = numbered("group0/start", "d1", "d2", "d3", "d4", "d5")
 G1, G2, G3, G4, G5, G6, G8 = numbered("group0/change", "g1", "g2", "g3", "g4", "g5", "g6", "g8")
 G7, G7A, G7B = numbered("group0/apply", "g7", "g7a", "g7b")
+Y1, Y2, Y3 = numbered("group0/recovery", "y1", "y2", "y3")
 
 _TOPOLOGY_COLUMNS: Final = ("host_id", "node_state", "version", "fence_version", "transition_state")
 _EMPTY: Final = UUID(int=0)
@@ -132,6 +143,10 @@ class _Kept:
     """The topology; None: none was looked at yet."""
     image: _Image | None = None
     """What a snapshot of a design with `short-snapshot` has."""
+    given_up: str = ""
+    """The group that an operator has given up; empty: none."""
+    founder: str = ""
+    """The node that is to found the group anew; empty: nothing is to be recovered."""
 
 
 @dataclass(slots=True)
@@ -149,10 +164,12 @@ class Group0:
 
     describes_memory: bool = True
     steps = (
-        tuple(step.name for step in (D1, D2, D3, D4, D5, G1, G2, G3, G4, G5, G6, G8, G7, G7A, G7B))
+        tuple(step.name for step in (D1, D2, D3, D4, D5, G1, G2, G3, G4, G5, G6, G8, G7, G7A, G7B, Y1, Y2, Y3))
         + Raft.steps
         + Coordinator.steps
     )
+    recovery: Final = (Y1.name, Y2.name, Y3.name)
+    """Steps that only the recovery from a lost majority comes to."""
     verbs = Coordinator.verbs
     takes_own_place = False
 
@@ -372,6 +389,25 @@ class Group0:
             server_of(node).phase = "left"
             server_of(node).gossip.end()
 
+    def recovers_from(self, nodes: Sequence[Node]) -> str:
+        """Return the node that has carried out most of the log, the first of several."""
+        chosen = min if "wrong-founder" in self.flaws else max
+        most = chosen(_role(node).commit for node in nodes)
+        return next(node.name for node in nodes if _role(node).commit == most)
+
+    def give_up_group(self, node: Node, founder: str) -> None:
+        """Have a stopped node forget its group at its next start, and join the one that `founder` founds."""
+        kept = _kept(node)
+        kept.given_up, kept.founder = kept.log.group, founder
+
+    def founder(self, node: Node) -> str:
+        """Return the node that is to found the group of a node anew; empty: its group is not given up."""
+        return _kept(node).founder
+
+    def is_member(self, node: Node, name: str) -> bool:
+        """Return whether a node is in the group, as another one knows it."""
+        return name in _role(node).members.names
+
     def board(self, node: Node) -> Board:
         """Return the topology that a node has; that of the founders at first."""
         kept = _kept(node)
@@ -484,6 +520,15 @@ class Group0:
         if node.disk.state is None:
             node.disk.state = _Kept()
         kept = _kept(node)
+        if (
+            kept.given_up
+            and kept.log.group == kept.given_up
+            and ("group-kept" not in self.flaws or kept.founder == node.name)
+        ):
+            yield Y1
+            yield Sync()
+            kept.log, kept.image = Log(), None
+            kept.board = self.board(node)._replace(at=0)
         server.state = _Life(Raft.new_role(kept.log))
         node.clock.is_trusted = "wall-clock" in self.flaws
         yield D1
@@ -504,7 +549,10 @@ class Group0:
         server.gossip.begin()
         self._raft.begin(node)
         while not kept.log.group:
-            yield from self._discover(node)
+            if kept.founder == node.name:
+                yield from self._found_anew(node)
+            else:
+                yield from self._discover(node)
         seat = self.board(node).topology.seats.get(node.name)
         if node.joins is not None and (seat is None or seat.state != "normal"):
             yield from self._become_a_member(node, votes=False)
@@ -513,11 +561,21 @@ class Group0:
             except ServerSaid as said:
                 raise Died(said.stack) from None
         yield from self._become_a_member(node)
+        kept.founder = ""
+        # Clients wait for what was committed while the node was away; without a majority it serves what it has.
+        yield from self._read_barrier(node, node.kernel.heap.now_ns + _CATCHES_UP_NS)
+
+    def _found_anew(self, node: Node) -> Steps:
+        """Found a group of this node alone, in place of one whose majority is lost."""
+        yield Y2
+        yield Sync()
+        self._pin(node, self.board(node)._replace(at=_RECOVERED))
+        self._raft.found(node, time_id(node), _kept(node).server_id, after=_RECOVERED)
 
     def _discover(self, node: Node) -> Steps:
         """Ask all whom this node knows, once; found a group if it is this node's turn."""
         kept = _kept(node)
-        yield D2
+        yield Y3 if kept.founder else D2
         others = [name for name in kept.known if name != node.name]
         answers: Answers = yield server_of(node).ask(
             others, "discover", (kept.server_id, dict(kept.known)), need=len(others), limit_ns=_ASK_NS
@@ -525,10 +583,10 @@ class Group0:
         before = dict(kept.known)
         for group, known in answers.answers.values():
             self._write_down(node, known)
-            if group and not kept.log.group:
+            if group and group != kept.given_up and not kept.log.group:
                 yield D3
                 kept.log.group = group
-        if kept.log.group:
+        if kept.log.group or kept.founder:
             return
         ids = kept.known.values()
         is_closed = answers.enough and kept.known == before

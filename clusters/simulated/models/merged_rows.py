@@ -46,6 +46,7 @@ from schemaquake.clusters.simulated.models.requests import Requests
 from schemaquake.clusters.simulated.models.serving import serve_schema, server_of, time_id
 from schemaquake.clusters.simulated.models.steps import numbered
 from schemaquake.clusters.simulated.models.tables import answer_from_tables
+from schemaquake.clusters.simulated.models.turns import Turns
 from schemaquake.clusters.simulated.processes import Died, Sleep, Sync
 from schemaquake.clusters.simulated.ring import Ring
 from schemaquake.clusters.simulated.said import ServerSaid
@@ -107,11 +108,16 @@ class MergedRows:
     describes_memory: bool = False
     steps = tuple(step.name for step in (C1, C2, M1, M2, M2H, M3, M4, M5, M6, B1, B2, B3))
 
-    def __init__(self, ring: Ring, flaws: frozenset[str], release: Release, *, pull_delay_s: float) -> None:
+    def __init__(
+        self, ring: Ring, flaws: frozenset[str], release: Release, *, pull_delay_s: float, by_turns: bool = False
+    ) -> None:
+        """`by_turns`: without the flaw `no-order` changes come one after another, each by the protocol."""
         self.flaws = flaws
         self._release = release
         self._requests = Requests(ring, self.change, knows_columns=not release.speaks_thrift, says_why=False)
-        self._order = None if "no-order" in flaws else Order()
+        self._order = None if "no-order" in flaws or by_turns else Order()
+        gives_up_with = "TimedOutException" if release.speaks_thrift else "OperationTimedOut"
+        self._turns = Turns(gives_up_with=gives_up_with) if by_turns and "no-order" not in flaws else None
         self._writing = Writing(
             keyspace_row="keyspace-row" in flaws, whole_row="whole-row" in flaws, rows_unite="row-union" in flaws
         )
@@ -125,6 +131,10 @@ class MergedRows:
 
     def change(self, node: Node, f: str, value: Mapping[str, Any]) -> Steps:
         """Carry out one schema change; returns whether there was anything to change. Raises ServerSaid."""
+        steps = self._change(node, f, value)
+        return steps if self._turns is None else self._turns.in_turn(node, steps)
+
+    def _change(self, node: Node, f: str, value: Mapping[str, Any]) -> Steps:
         if self._order is not None:
             yield C1
             return self._order.change(node, f, value, partial(self._new_id, node), self._writing)
@@ -288,13 +298,15 @@ class MergedRows:
         server = server_of(node)
         if node.disk.state is None:
             node.disk.state = _Kept()
-        server.state = _Life(Pulls(self._pull_delay_ns, self._merge))
+        server.state = _Life(Pulls(self._pull_delay_ns, self._merge, repeats=self._turns is not None))
         node.clock.is_trusted = "wall-clock" in self.flaws and not self._release.speaks_thrift
         node.disk.shows_ids = not (
             self._release.speaks_thrift or (self._release.old_tables and not self._release.shows_ids)
         )
         if self._order is not None:
             self._order.meet(node)
+        if self._turns is not None:
+            self._turns.meet(node)
         yield B1
         yield Sleep(node.kernel.cost_ns(300 * _MS, 600 * _MS))
         flushed = _kept(node).half or node.disk.schema

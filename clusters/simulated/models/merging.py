@@ -119,6 +119,8 @@ class Pulls:
 
     delay_ns: int
     merge: Callable[[Node, Iterable[RowChange]], Steps]
+    repeats: bool = False
+    """True if a version that was asked for may be asked for again at once: digests come again, and answers are lost."""
     _under_way: dict[str, int] = field(default_factory=dict)
     """By version."""
     _again_ns: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -143,3 +145,5 @@ class Pulls:
             if answers.enough:
                 yield from self.merge(node, answers.answers[name])
         self._under_way[version] -= 1
+        if self.repeats:
+            self._again_ns.pop((version, name), None)

@@ -24,7 +24,7 @@ on a member:
 - l4 the entry to disk
 - l5 the copy of the schema in `system_schema`, stamped with the local wall clock
 - l6 published: memory, version, epoch
-- l7 every hundredth epoch is a snapshot, and what is before it is forgotten
+- l7 every hundredth epoch (`-O snapshots=often`: every eighth) is a snapshot, and what is before it is forgotten
 - l8 after a DROP, when what was dropped is flushed, the commit log that has its rows is released
 
 Epochs are on every message; a node that hears of a higher one fetches what it lacks from the sender, then from the CMS. A
@@ -71,7 +71,6 @@ _DDL_LIMIT_NS: Final = 10 * _S
 _MEMBER_LIMIT_NS: Final = 3 * _S
 _APPEND_LIMIT_NS: Final = 2 * _S
 _TRIES: Final = 10
-_SNAPSHOT_EVERY: Final = 100
 _REGISTER: Final = "REGISTER"
 _RECONFIGURE: Final = "RECONFIGURE_CMS"
 _PAUSED_NS: Final = 4 * _S
@@ -236,9 +235,18 @@ class MetadataLog:
     takes_own_place = True
 
     def __init__(
-        self, ring: Ring, flaws: frozenset[str], rules: CommitRules | None = None, *, by_paxos: bool = False
+        self,
+        ring: Ring,
+        flaws: frozenset[str],
+        rules: CommitRules | None = None,
+        *,
+        by_paxos: bool = False,
+        snapshot_every: int = 100,
     ) -> None:
-        """`rules` say which commits are paused, refused and so on. `by_paxos`: epochs are decided by messages, not by a register."""
+        """`rules` say which commits are paused, refused and so on. `by_paxos`: epochs are decided by messages, not by a register.
+
+        `snapshot_every` is the number of epochs between two snapshots.
+        """
         self.flaws = flaws
         self._paxos = PaxosLog(lambda node: _kept(node).slots, flaws) if by_paxos or flaws & OF_PAXOS else None
         self._rules = rules or CommitRules()
@@ -254,6 +262,7 @@ class MetadataLog:
             writes_pending="old-replica-only" not in flaws,
         )
         self._register = _Register()
+        self._snapshot_every = snapshot_every
         self._sequences = Sequences(self, flaws)
         self._none = Metadata(has_locks="no-lock" not in flaws)
 
@@ -544,7 +553,7 @@ class MetadataLog:
         """Return the entries of this node's log after an epoch, or a snapshot for one that is far behind."""
         kept = _kept(node)
         metadata = _life(node).metadata
-        if epoch < kept.base.epoch or metadata.epoch - epoch > _SNAPSHOT_EVERY:
+        if epoch < kept.base.epoch or metadata.epoch - epoch > self._snapshot_every:
             return [], None if "peer-gap" in self.flaws else metadata
         return kept.entries[epoch - kept.base.epoch :], None
 
@@ -614,7 +623,7 @@ class MetadataLog:
                 yield Sleep(node.kernel.cost_ns(20 * _MS, 120 * _MS))
                 yield L8
                 kept.unreleased = ""
-            if after.epoch % _SNAPSHOT_EVERY == 0:
+            if after.epoch % self._snapshot_every == 0:
                 yield L7
                 kept.base, kept.entries = after, []
 

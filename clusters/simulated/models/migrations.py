@@ -50,6 +50,7 @@ from schemaquake.clusters.simulated.models.requests import Requests
 from schemaquake.clusters.simulated.models.serving import serve_schema, server_of, time_id
 from schemaquake.clusters.simulated.models.steps import numbered
 from schemaquake.clusters.simulated.models.tables import answer_from_tables
+from schemaquake.clusters.simulated.models.turns import Turns
 from schemaquake.clusters.simulated.processes import Died, Sleep, Sync
 from schemaquake.clusters.simulated.ring import Ring
 from schemaquake.clusters.simulated.said import ServerSaid
@@ -109,10 +110,12 @@ class Migrations:
     describes_memory: bool = False
     steps = tuple(step.name for step in (C1, C2, C3, C4, A0, A1, A2, A3, A4, A5, A6, B1, B2, B3))
 
-    def __init__(self, ring: Ring, flaws: frozenset[str]) -> None:
+    def __init__(self, ring: Ring, flaws: frozenset[str], *, by_turns: bool = False) -> None:
+        """`by_turns`: without the flaw `no-order` changes come one after another, each by the protocol."""
         self.flaws = flaws
         self._requests = Requests(ring, self.change, knows_columns=False)
-        self._is_ordered = "no-order" not in flaws
+        self._is_ordered = "no-order" not in flaws and not by_turns
+        self._turns = Turns(gives_up_with="TimedOutException") if by_turns and "no-order" not in flaws else None
         self._chain: list[Migration] = []
         """The migrations that the sequencer has decided, in designs with one."""
         self._nodes: dict[str, Node] = {}
@@ -125,6 +128,10 @@ class Migrations:
 
     def change(self, node: Node, f: str, value: Mapping[str, Any]) -> Steps:
         """Carry out one schema change; returns whether there was anything to change. Raises ServerSaid."""
+        steps = self._change(node, f, value)
+        return steps if self._turns is None else self._turns.in_turn(node, steps)
+
+    def _change(self, node: Node, f: str, value: Mapping[str, Any]) -> Steps:
         life = _life(node)
         while True:
             if self._is_ordered:
@@ -312,6 +319,8 @@ class Migrations:
         node.clock.is_trusted = False  # clients stamp their rows
         node.disk.shows_ids = False
         self._nodes[node.name] = node
+        if self._turns is not None:
+            self._turns.meet(node)
         yield B1
         yield Sleep(node.kernel.cost_ns(200 * _MS, 500 * _MS))
         if not kept.is_flushed and "marker-in-log" in self.flaws:

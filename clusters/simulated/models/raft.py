@@ -263,10 +263,14 @@ class Raft:
         self._rest(node)
         self._tick(node)
 
-    def found(self, node: Node, group: str, server_id: str) -> None:
-        """Found a group of this node alone, and stand for election in it."""
+    def found(self, node: Node, group: str, server_id: str, *, after: int = 0) -> None:
+        """Found a group of this node alone, and stand for election in it.
+
+        `after` is the entry that its log begins after: others have to take over what the state machine has by then.
+        """
         role = self._role(node)
         role.log.group = group
+        role.log.index = role.commit = role.applied = after
         role.log.members = role.members = Configuration((Member(node.name, server_id, votes=True),))
         server_of(node).begin("election", server_of(node).staged("raft", self._stand(node, on_trial=False)))
 

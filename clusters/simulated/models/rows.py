@@ -47,6 +47,7 @@ from schemaquake.clusters.simulated.models.requests import Requests
 from schemaquake.clusters.simulated.models.serving import drop_files, serve_schema, time_id
 from schemaquake.clusters.simulated.models.steps import numbered
 from schemaquake.clusters.simulated.models.tables import answer_from_tables
+from schemaquake.clusters.simulated.models.turns import Turns
 from schemaquake.clusters.simulated.processes import Died, Sleep, Sync
 from schemaquake.clusters.simulated.ring import Ring
 from schemaquake.clusters.simulated.said import ServerSaid
@@ -83,7 +84,8 @@ class Rows:
     verbs = GossipedRing.verbs
     takes_own_place = True
 
-    def __init__(self, ring: Ring, flaws: frozenset[str], *, pull_delay_s: float = 1.0) -> None:
+    def __init__(self, ring: Ring, flaws: frozenset[str], *, pull_delay_s: float = 1.0, by_turns: bool = False) -> None:
+        """`by_turns`: without the flaw `no-order` changes come one after another, each by the protocol."""
         self.flaws = flaws
         self._requests = Requests(
             ring,
@@ -93,7 +95,8 @@ class Rows:
             writes_pending="old-replica-only" not in flaws,
         )
         self._ring = GossipedRing(flaws)
-        self._order = None if "no-order" in flaws else Order()
+        self._order = None if "no-order" in flaws or by_turns else Order()
+        self._turns = Turns(gives_up_with="OperationTimedOut") if by_turns and "no-order" not in flaws else None
         self._writing = Writing(
             keyspace_row="keyspace-row" in flaws, whole_row="whole-row" in flaws, rows_unite="row-union" in flaws
         )
@@ -109,7 +112,8 @@ class Rows:
         """Carry out one schema change; returns whether there was anything to change. Raises ServerSaid."""
         assert node.server is not None
         carried_out = self._apply if self._order is None else self._apply_in_order
-        return node.server.staged("migration", carried_out(node, f, value))
+        steps = node.server.staged("migration", carried_out(node, f, value))
+        return steps if self._turns is None else self._turns.in_turn(node, steps)
 
     def _apply_in_order(self, node: Node, f: str, value: Mapping[str, Any]) -> Steps:
         """Carry out one change on every node at once, after all changes before it."""
@@ -217,7 +221,8 @@ class Rows:
         assert server is not None
         self._ring.heard(node, state["ring"])
         version = state["version"]
-        if self._order is not None or server.phase == "booting" or version == str(server.version):
+        is_starting = server.phase == "booting" and node.joins is None  # one that joins needs the schema before rows
+        if self._order is not None or is_starting or version == str(server.version):
             return
         pulls: Pulls = server.state
         pulls.consider(node, name, version)
@@ -237,10 +242,12 @@ class Rows:
         """Load all keyspaces from disk, join gossip, and wait for the others' state."""
         server = node.server
         assert server is not None
-        server.state = Pulls(self._pull_delay_ns, self._merge)
+        server.state = Pulls(self._pull_delay_ns, self._merge, repeats=self._turns is not None)
         node.clock.is_trusted = "wall-clock" in self.flaws
         if self._order is not None:
             self._order.meet(node)
+        if self._turns is not None:
+            self._turns.meet(node)
         yield B1
         yield Sleep(node.kernel.cost_ns(400 * _MS, 800 * _MS))
         try:

@@ -50,12 +50,17 @@ class Streams:
         *,
         heed: Callable[[Node, Message], Steps] | None = None,
         is_open: Callable[[Node, Any], bool] = lambda _node, _session: True,
+        is_given_up: Callable[[Node, str], bool] = lambda _node, _name: False,
     ) -> None:
-        """`steps` are s1 and s2 of the design. `heed` has a source know what the target knew when it asked; `is_open` says if a session goes on on this node."""
+        """`steps` are s1 and s2 of the design. `heed` has a source know what the target knew when it asked; `is_open` says if a session goes on on this node.
+
+        `is_given_up` says if a node is lost for good, so that nothing is streamed to it, and rows which it alone has are not waited for.
+        """
         self._flaws = flaws
         self._asks, self._writes = steps
         self._heed = heed
         self._is_open = is_open
+        self._is_given_up = is_given_up
 
     def move(self, node: Node, topology: Topology, moving: Moving, session: Any, *, again: bool = False) -> Steps:
         """Have all targets of a change take over what they need; returns whether all did. `node` asks them.
@@ -67,6 +72,8 @@ class Streams:
             for transfer in topology.transfers(moving, factor):
                 targets.setdefault(transfer.target, []).append(transfer)
         for target, transfers in sorted(targets.items()):
+            if self._is_given_up(node, target):
+                continue
             left = transfers[1::2] if again and "skip-streamed" in self._flaws else transfers
             if target == node.name:
                 done = yield from self.take_over(node, left, session)
@@ -132,6 +139,8 @@ class Streams:
             return sources
         living = [name for name in sources if alive(name)]
         replicas = len(sources) + 1
+        if any(self._is_given_up(node, name) for name in sources):
+            return living
         return living if len(living) > replicas - (replicas // 2 + 1) or replicas < transfer.factor else ()
 
     def _write(self, node: Node, server: Server, rows: Sequence[_Row]) -> None:

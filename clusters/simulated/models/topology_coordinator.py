@@ -145,6 +145,10 @@ class Group(Protocol):
         """Return whether a node takes another for alive."""
         ...
 
+    def is_member(self, node: Node, name: str) -> bool:
+        """Return whether a node is in the group, as another one knows it."""
+        ...
+
     def append(self, node: Node, order: Order) -> Steps:
         """Append an order on the leader and carry it out there; returns whether that was done."""
         ...
@@ -172,7 +176,7 @@ class Coordinator:
     def __init__(self, group: Group, flaws: frozenset[str]) -> None:
         self._group = group
         self._flaws = flaws
-        self._streams = Streams(flaws, STREAM, is_open=self._is_open)
+        self._streams = Streams(flaws, STREAM, is_open=self._is_open, is_given_up=self._is_given_up)
         self._working: dict[str, object] = {}
         """By node the server on which a coordinator is at work."""
         self._requests = 0
@@ -184,6 +188,10 @@ class Coordinator:
         subject, done = session
         move = self._group.board(node).topology.move_of(subject)
         return move is not None and move.done == done
+
+    def _is_given_up(self, node: Node, name: str) -> bool:
+        """Return whether a node is in the ring, and not in the group: an operator has recovered the group without it."""
+        return not self._group.is_member(node, name)
 
     # ── requests ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -308,7 +316,7 @@ class Coordinator:
     def _await_all(self, node: Node, move: Moving) -> Steps:
         """Have every member confirm that it has the present state and that its earlier requests have ended."""
         topology = self._group.board(node).topology
-        names = [name for name in topology.members if name != move.dead]
+        names = [name for name in topology.members if name != move.dead and self._group.is_member(node, name)]
         answers: Answers = yield server_of(node).ask(
             names, "topology-barrier", topology.version, need=len(names), limit_ns=_BARRIER_NS + _DRAIN_NS
         )

@@ -61,6 +61,7 @@ DEFAULT_OPTIONS: Final[Mapping[str, JSON]] = {
     "caching": {"keys": "ALL", "rows_per_partition": "NONE"},
     "comment": "",
     "compaction": {"class": "org.apache.cassandra.db.compaction.SizeTieredCompactionStrategy"},
+    "compression": {"class": "org.apache.cassandra.io.compress.LZ4Compressor", "chunk_length_in_kb": "16"},
     "default_time_to_live": 0,
     "gc_grace_seconds": 864000,
     "speculative_retry": "99p",

@@ -33,6 +33,9 @@ _TOPOLOGY: Final = Topology(
     replace_setting="replace_node_first_boot",  # of scylla.yaml, 5.2 and later
     replaced_by="host-id",
     can_assassinate=False,
+    by_hand=frozenset(
+        {"recover-group"}
+    ),  # "Manual Recovery Procedure" of its documentation: settings, and restarts of all
 )
 _MEMORY_MB: Final = 1500
 """The least memory that its documentation gives a container."""

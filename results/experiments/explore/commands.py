@@ -30,6 +30,9 @@ def _explore(
         bool, typer.Option("--crash", help="one node is killed and started again, at every place")
     ] = False,
     most: Annotated[int, typer.Option(help="executions of each scope, order of clocks and crash")] = 3000,
+    drawn: Annotated[
+        int, typer.Option(help="executions whose orders are drawn, instead of gone through: for scopes of too many")
+    ] = 0,
     option: Annotated[list[str] | None, typer.Option("-O", help="bugs=…, bug=…: an option of the simulation")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON document on standard output")] = False,
 ) -> None:
@@ -39,13 +42,13 @@ def _explore(
     from schemaquake.results.runs.option_lists import named_values  # noqa: PLC0415 - as above
 
     unknown = [name for name in scope or () if name not in SCOPES]
-    if unknown or most < 1:
+    if unknown or most < 1 or drawn < 0:
         raise PlanError(f"--scope is one of {', '.join(SCOPES)}, and --most at least 1")
     options = named_values(option or [])
     rows = [
-        _row(name, system_, crash=crash, most=most, options=options)
+        _row(name, system_, crash=crash, most=most, drawn=drawn, options=options)
         for name in scope or SCOPES
-        for system_ in system or _SYSTEMS
+        for system_ in system or (_SYSTEMS if SCOPES[name].moves is None else _SYSTEMS[1:])
     ]
     if as_json:
         print_json({"rows": rows})
@@ -58,12 +61,12 @@ def _clean(rows: list[dict[str, Any]]) -> ExitCode:
     return ExitCode.VALID if all(row["complete"] for row in rows) else ExitCode.UNKNOWN
 
 
-def _row(name: str, system: str, *, crash: bool, most: int, options: dict[str, str]) -> dict[str, Any]:
+def _row(name: str, system: str, *, crash: bool, most: int, drawn: int, options: dict[str, str]) -> dict[str, Any]:
     """Explore one scope on one system, in every order of its coordinators' clocks."""
     from schemaquake.clusters.simulated.designs import SCOPES, explore_design  # noqa: PLC0415 - as above
 
     began = time.process_time()
-    found = list(explore_design(system, SCOPES[name], crash=crash, most=most, options=options))
+    found = list(explore_design(system, SCOPES[name], crash=crash, most=most, drawn=drawn, options=options))
     seconds = time.process_time() - began
     anomalies: Counter[str] = Counter()
     shortest: dict[str, list[str]] = {}
@@ -80,6 +83,7 @@ def _row(name: str, system: str, *, crash: bool, most: int, options: dict[str, s
         "scope": name,
         "system": system,
         "crash": crash,
+        "drawn": drawn,
         "executions": executions,
         "bad": sum(explored.ends[end] for _, _, explored in found for end in explored.ends if end != ()),
         "anomalies": dict(sorted(anomalies.items())),
@@ -97,7 +101,7 @@ def _row(name: str, system: str, *, crash: bool, most: int, options: dict[str, s
 
 def _named(event: tuple[object, ...]) -> str:
     """Name an event: a request and its number, a crash, or a message with sender and receiver."""
-    if event[0] in {"request", "crash"}:
+    if event[0] in {"request", "crash", "move"}:
         return f"{event[0]} {event[1]}"
     return f"{event[0]} {event[1]}→{event[2]}"
 
@@ -105,7 +109,11 @@ def _named(event: tuple[object, ...]) -> str:
 def _print(rows: list[dict[str, Any]]) -> None:
     for row in rows:
         cut = [f"{row[name]} {name}" for name in ("too deep", "not repeated") if row[name]]
-        whole = "complete" if row["complete"] else f"not complete ({', '.join(cut) or '--most'})"
+        whole = (
+            "complete"
+            if row["complete"]
+            else f"not complete ({', '.join(cut) or ('drawn' if row['drawn'] else '--most')})"
+        )
         broke = ", ".join(f"{name} {count}" for name, count in row["anomalies"].items()) or "none"
         text = (
             f"{row['scope']} on {row['system']}: {row['bad']:,} of {row['executions']:,} orders are bad ({broke}); {whole}; "

@@ -220,6 +220,54 @@ def test_a_no_op_may_be_stale_but_not_made_up(existed: bool, valid: bool) -> Non
     assert check(history).valid is valid
 
 
+REFUSED = "fail AlreadyExists: Table 'k.s' already exists"
+
+
+@pytest.mark.parametrize("answer", ['ok {"applied": false}', REFUSED], ids=["no-op", "refused"])
+@pytest.mark.parametrize(
+    ("dropped", "authority", "valid"),
+    [
+        ("@6", "group0", False),
+        ("@6", "log", True),
+        ("@11", "group0", True),
+        ("info", "group0", True),
+        ("", "group0", True),
+    ],
+    ids=["dropped before", "where a log does not ask", "dropped meanwhile", "perhaps dropped", "still there"],
+)
+def test_where_coordinators_ask_first_an_answer_is_of_its_own_time(answer, dropped, authority, valid) -> None:
+    history = [*SETUP, "@3 p5 n1 invoke create-table k.s a:int*", "@4 p5 n1 ok"]
+    history += [
+        f"@10 p0 n2 invoke create-table k.s a:int* {NO_OP if answer[:2] == 'ok' else ''}".rstrip(),
+        f"@12 p0 n2 {answer}",
+    ]
+    if dropped:
+        history += [
+            "@5 p7 n1 invoke drop-table k.s",
+            "@15 p7 n1 info OperationTimedOut" if dropped == "info" else f"{dropped} p7 n1 ok",
+        ]
+    history.sort(key=lambda event: int(event[1:].partition(" ")[0]))
+    history += ["@20 p5 n1 invoke drop-keyspace k", "@21 p5 n1 ok"]
+    reading = f'settled n1,n2 version v9 {{"authority": "{authority}"}}'
+    assert check(history, [reading]).valid is valid
+
+
+@pytest.mark.parametrize("error", ["Unauthorized: no permission", "InvalidRequest: Table 'k.s' doesn't exist"])
+def test_other_refusals_prove_nothing(error) -> None:
+    history = [
+        *SETUP,
+        "@3 p5 n1 invoke create-table k.s a:int*",
+        "@4 p5 n1 ok",
+        "@5 p5 n1 invoke drop-table k.s",
+        "@6 p5 n1 ok",
+    ]
+    history += ["@10 p0 n2 invoke create-table k.s a:int*", f"@12 p0 n2 fail {error}"]
+    gone = ["@20 p5 n1 invoke drop-keyspace k", "@21 p5 n1 ok"]
+    assert check([*history, *gone], ['settled n1,n2 version v9 {"authority": "group0"}']).valid is True
+    there = [*history[:-1], f"@12 p0 n2 {REFUSED}", *gone]
+    assert check(there, ['settled n1,n2 version v9 {"authority": "group0"}']).valid is False
+
+
 def test_a_conditional_create_whose_effect_is_not_told_may_have_been_a_no_op() -> None:
     history = [*SETUP, f"@10 p0 n1 invoke create-table k.s a:int* {NO_OP}", "@12 p0 n1 ok"]
     assert check(history).valid is True

@@ -389,13 +389,48 @@ def test_a_null_counts_only_where_the_write_must_show() -> None:
     assert judge(insert(10, outcome="info"), read(30, null)).valid is True
 
 
-def test_a_cell_nobody_wrote_is_null_and_one_that_may_be_dropped_is_anything() -> None:
+def test_a_cell_nobody_wrote_is_null_and_so_is_one_that_may_be_dropped() -> None:
     columns = '["k", "v", "c"]'
     assert judge(insert(10), read(30, '{"k": 1, "v": "a", "c": null}', columns=columns)).valid is True
     drop = ["@11 p1 n2 invoke drop-column k.t c", "@20 p1 n2 info"]
     row, nulled = '{"k": 1, "v": "a", "c": 3}', '{"k": 1, "v": "a", "c": null}'
     assert judge(insert(10, row), drop, read(30, nulled, columns=columns)).valid is True
     assert told(judge(insert(10, row), read(30, nulled, columns=columns))) == [("lost-rows", "changed")]
+    # What is there of a dropped column is what was written, also when it was added again.
+    other = read(30, '{"k": 1, "v": "a", "c": 4}', columns=columns)
+    assert told(judge(insert(10, row), drop, other)) == [("lost-rows", "changed")]
+    assert judge(insert(10, row), drop, read(30, row, columns=columns)).valid is True
+
+
+REMEMBERED = tuple(f'settled {node} version v {{"memory": "statements"}}' for node in ("n1", "n2", "n3"))
+
+
+@pytest.mark.parametrize("outcome", ["ok", "info"])
+def test_a_row_of_cql_outlives_its_only_column_and_one_of_thrift_does_not(outcome: str) -> None:
+    history = [
+        *SETUP,
+        *insert(10),
+        "@11 p1 n2 invoke drop-column k.t v",
+        f"@20 p1 n2 {outcome}",
+        *read(30, "", columns='["k"]'),
+    ]
+    thrift = AckedRows().check(judged(history, EVERYWHERE), limit_s=5)
+    assert not thrift.anomalies
+    cql = AckedRows().check(judged(history, [*EVERYWHERE, *REMEMBERED]), limit_s=5)
+    assert told(cql) == [("lost-rows", "missing")]
+    shown = [*history[:-2], *read(30, '{"k": 1}', columns='["k"]')]
+    assert AckedRows().check(judged(shown, [*EVERYWHERE, *REMEMBERED]), limit_s=5).valid is True
+
+
+def test_a_row_that_no_key_of_any_definition_explains_is_in_doubt() -> None:
+    other = ["@5 p7 n2 invoke create-table k.t k:int* v:text+", "@6 p7 n2 info timed out"]
+    strange = judge(insert(10), other, read(30, '{"k": 2, "v": "b"}'))
+    assert [doubt.kind for doubt in strange.doubts] == ["undecided"]
+    assert told(judge(insert(10), read(30, '{"k": 2, "v": "b"}, {"k": 1, "v": "a"}'))) == [
+        ("resurrected-rows", "nobody wrote it")
+    ]
+    # By one of the keys, (k) or (k, v), an INSERT has it.
+    assert judge(insert(10), other, read(30, '{"k": 1, "v": "a"}')).valid is True
 
 
 def test_a_column_dropped_by_a_fast_clock_that_hides_later_cells_is_a_loss() -> None:
@@ -417,6 +452,22 @@ def test_one_field_read_as_another_is_a_loss_and_a_new_field_is_null() -> None:
     assert told(judge(insert(10, row), read(30, other), setup=setup)) == [("lost-rows", "changed")]
     grown = '{"k": 1, "v": {"a": 1, "f1": 11, "f2": null}}'
     assert judge(insert(10, row), read(30, grown), setup=setup).valid is True
+
+
+@pytest.mark.parametrize(
+    ("column", "valid"),
+    [("v:text", False), ("v:list<text>", False), ("v:frozen<u>", True), ("v:map<int,frozen<u>>", True)],
+)
+@pytest.mark.parametrize("outcome", ["ok", "info"])
+def test_a_renamed_field_excuses_cells_of_user_defined_types_alone(column: str, valid: bool, outcome: str) -> None:
+    setup = (*SETUP[:2], f"@3 p91 n1 invoke create-table k.t k:int* {column}", "@4 p91 n1 ok")
+    rename = ["@5 p92 n1 invoke rename-field k.u a>b", f"@6 p92 n1 {outcome}"]
+    values = {"v:text": ('"a"', '"b"'), "v:list<text>": ('["a"]', '["b"]'), "v:frozen<u>": ('{"a": 1}', '{"b": 1}')}
+    written, shown = values.get(column, ('[[1, {"a": 1}]]', '[[1, {"b": 1}]]'))
+    verdict = judge(
+        rename, insert(10, f'{{"k": 1, "v": {written}}}'), read(30, f'{{"k": 1, "v": {shown}}}'), setup=setup
+    )
+    assert verdict.valid is valid
 
 
 @pytest.mark.parametrize(

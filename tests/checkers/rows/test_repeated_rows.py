@@ -104,3 +104,25 @@ def test_a_read_twice_lists_a_row_twice() -> None:
     first, second = read(ONE), [line.replace("p40", "p50").replace("@4", "@5") for line in read(ONE)]
     assert len(events(*TABLE, *first, *second)) == 6
     assert found(judge(TABLE, first, second)) == []
+
+
+def test_rows_of_which_one_lacks_a_column_are_no_row_twice() -> None:
+    assert found(judge(read(ONE, {"k": 1}))) == []
+    assert found(judge(read(ONE, {"k": 1}, ONE))) == ["repeated-rows"]
+
+
+def test_a_read_that_was_not_answered_lists_nothing() -> None:
+    failed = [read(ONE, ONE)[0].replace("p40", "p60").replace("@40", "@60"), "@61 p60 n2 fail ReadTimeout: late"]
+    assert found(judge(TABLE, failed)) == []
+    assert found(judge(TABLE, [failed[0], "@61 p60 n2 info ReadTimeout: late"])) == []
+
+
+def test_the_rows_of_all_reads_are_counted_and_those_of_the_first_are_told_first() -> None:
+    two, three = {"k": 2, "c": 7}, {"k": 3, "c": 7}
+    second = [line.replace("p40", "p50").replace("@4", "@5") for line in read(three, three, three)]
+    verdict = judge(TABLE, read(ONE, two, ONE, two), second)
+    (anomaly,) = (one for one in verdict.anomalies if one.type == "repeated-rows")
+    assert (anomaly.evidence["rows"], anomaly.evidence["reads"], anomaly.ops) == (3, 2, (4, 6))
+    told = [(one["read"], one["row"], one["times"]) for one in anomaly.evidence["examples"]]
+    assert told == [(4, ONE, 2), (4, two, 2), (6, three, 3)]
+    assert anomaly.explanation.index("{'k': 1} 2 times") > 0

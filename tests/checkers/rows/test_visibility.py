@@ -155,3 +155,66 @@ def test_what_excuses_a_coordinator_that_does_not_know_a_column(lines: Sequence[
 
 def test_without_an_acknowledged_change_there_is_nothing_to_judge() -> None:
     assert Visibility().check(judged(asked(20_000)), limit_s=5).judged_nothing
+
+
+CHANGES = {
+    "drop-table": ("drop-table k.t", "fail InvalidRequest: Table 'k.t' doesn't exist"),
+    "rename-column": ("rename-column k.t v>w", "fail InvalidRequest: unconfigured table t"),
+    "create-index": ("create-index k.i t v", "fail InvalidRequest: Table 't' doesn't exist"),
+    "create-view": ('create-view k.w {"base": "t", "primary_key": ["v", "a"]}', "fail InvalidRequest: Table 'k.t' doesn't exist"),
+    "add-column": ("add-column k.t c:int", "fail InvalidRequest: Table 'k.t' doesn't exist"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "error"), CHANGES.values(), ids=CHANGES)
+def test_a_coordinator_that_refuses_a_change_of_a_table_that_it_does_not_know_in_time_is_found(
+    what: str, error: str
+) -> None:
+    lines = [f"@20000 p7 n3 invoke {what}", f"@20010 p7 n3 {error}"]
+    (found,) = verdict(lines).anomalies
+    assert (found.type, found.objects, found.nodes) == ("invisible-change", ("k.t",), ("n3",))
+    assert verdict(lines, ["@15000 p8 n1 invoke drop-table k.t", "@15010 p8 n1 ok"]).anomalies == ()
+    assert verdict([line.replace("@20", "@8") for line in lines]).anomalies == ()
+
+
+OBJECTS = (
+    "@900 p5 n1 invoke create-keyspace k",
+    "@950 p5 n1 ok",
+    "@960 p5 n1 invoke create-type k.u f0:int",
+    "@970 p5 n1 ok",
+    '@980 p5 n1 invoke create-function k.f {"arguments": [], "returns": "int", "body": ""}',
+    "@990 p5 n1 ok",
+)
+OTHERS = {
+    "drop-type": ("drop-type k.u", "fail InvalidRequest: Type 'k.u' doesn't exist", "k.u", "drop-type k.u"),
+    "add-field": ("add-field k.u f1:int", "fail InvalidRequest: Type 'k.u' doesn't exist", "k.u", "drop-type k.u"),
+    "drop-function": ("drop-function k.f", "fail InvalidRequest: Function 'k.f' doesn't exist", "k.f", "drop-function k.f"),
+    "create-table": ("create-table k.x a:int*", "fail InvalidRequest: Keyspace 'k' doesn't exist", "k", "drop-keyspace k"),
+    "create-type": ("create-type k.x a:int", "fail InvalidRequest: Keyspace k does not exist", "k", "drop-keyspace k"),
+    "drop-keyspace": ("drop-keyspace k", "fail ConfigurationException: Keyspace 'k' doesn't exist", "k", "drop-keyspace k"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "error", "subject", "removal"), OTHERS.values(), ids=OTHERS)
+def test_a_coordinator_that_does_not_know_a_keyspace_type_or_function_in_time_is_found(
+    what: str, error: str, subject: str, removal: str
+) -> None:
+    lines = [f"@20000 p7 n3 invoke {what}", f"@20010 p7 n3 {error}"]
+    (found,) = verdict(OBJECTS, lines).anomalies
+    assert (found.type, found.objects, found.nodes) == ("invisible-change", (subject,), ("n3",))
+    assert verdict(OBJECTS, lines, [f"@15000 p8 n1 invoke {removal}", "@15010 p8 n1 ok"]).anomalies == ()
+    assert verdict(OBJECTS, lines, [f"@15000 p8 n1 invoke {removal}"]).valid == "unknown"
+    assert verdict(OBJECTS, [line.replace("@20", "@8") for line in lines]).anomalies == ()
+
+
+@pytest.mark.parametrize(
+    ("what", "error"),
+    [
+        ("add-column k.t c:gone", "fail InvalidRequest: Unknown type k.gone"),
+        ("drop-type k.u", "fail InvalidRequest: Cannot drop user type 'k.u' as it is still used"),
+        ("create-table k.x a:int*", "fail InvalidRequest: Type 'k.y' doesn't exist"),
+        ("drop-type k.never", "fail InvalidRequest: Type 'k.never' doesn't exist"),
+    ],
+)
+def test_a_refusal_that_says_nothing_of_an_acknowledged_object_is_no_finding(what: str, error: str) -> None:
+    assert verdict(OBJECTS, [f"@20000 p7 n3 invoke {what}", f"@20010 p7 n3 {error}"]).anomalies == ()

@@ -137,3 +137,42 @@ def test_an_operation_that_was_refused_as_wrong_beside_others_that_were_not_is_s
 )
 def test_its_twins_are_not_strange(lines: list[str]) -> None:
     assert strange(lines) == []
+
+
+def made(what: str, answer: str, *, at: int = 30) -> list[str]:
+    return [f"@{at} p{at} n1 invoke {what}", f"@{at + 1} p{at} n1 {answer}"]
+
+
+THERE = "fail AlreadyExists: 'k.x' already exists"
+FRESH = made("create-table k.x a:int*", THERE)
+
+
+def test_a_refusal_without_an_error_is_strange() -> None:
+    assert len(strange([*WHOLE, *made("add-column k.t c:int", "fail")])) == 1
+
+
+@pytest.mark.parametrize("what", ["create-table k.x a:int*", "create-type k.x a:int"])
+def test_a_create_that_is_refused_for_an_object_that_nothing_made_is_strange(what: str) -> None:
+    assert len(strange([*WHOLE, *made(what, THERE)])) == 1
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param([*made("create-table k.x a:int*", "ok", at=25), *FRESH], id="made before"),
+        pytest.param(made("create-table k.t a:int*", "fail", at=40)[:1], id="never answered"),
+        pytest.param(["@29 p1 n1 invoke create-table k.x a:int*", *FRESH], id="made at once"),
+        pytest.param(["@29 p1 n1 invoke create-type k.x a:int", *FRESH], id="another kind of that name"),
+        pytest.param([*made("create-table other.x a:int*", THERE)], id="an older keyspace"),
+        pytest.param(made("create-table k.x a:int*", "fail InvalidRequest: no"), id="another reason"),
+        pytest.param(
+            ['@28 p1 n1 invoke cql k {"statement": "CREATE TABLE k.x"}', "@29 p1 n1 ok", *FRESH], id="free text"
+        ),
+    ],
+)
+def test_what_may_have_been_there_is_not_strange(lines: list[str]) -> None:
+    assert strange([*WHOLE, *lines]) == []
+
+
+def test_what_was_made_later_was_not_there() -> None:
+    assert len(strange([*WHOLE, *made("create-table k.x a:int*", "ok", at=40), *FRESH])) == 1

@@ -47,6 +47,37 @@ def test_a_partition_that_dropped_no_packet_leaves_the_run_unknown():
     assert [doubt.kind for doubt in verdict.doubts] == ["undecided"]
 
 
+@pytest.mark.parametrize(
+    ("replaced", "began"), [("n1", True), ("n2", True), ("n1", False)], ids=["its node", "another node", "never seen"]
+)
+def test_a_frozen_node_that_an_operation_ended_was_frozen_until_then(replaced, began):
+    """Seed 1333 of simulated:cassandra-5.0 without flaws: n4 is replaced while it is paused."""
+    operation = {
+        "operation": 1,
+        "nodes": [replaced, "n9"],
+        "parameters": {},
+        "becomes": {replaced: "replaced", "n9": "normal"},
+    }
+    verdict = judged(
+        (
+            "membership",
+            {"at": "boot", "members": {name: {"state": "normal", "expected": "normal"} for name in ("n1", "n2")}},
+        ),
+        ("fault-begins", note(effect={"observed": began})),
+        ("replace", operation),
+        ("fault-ends", note(effect={"observed": False, "nodes": {"n1": {"before": "stopped", "after": "stopped"}}})),
+        (
+            "membership",
+            {
+                "at": "heal",
+                "members": {name: {"state": "left" if name == replaced else "normal"} for name in ("n1", "n2")},
+            },
+        ),
+        invoked=("replace",),
+    )
+    assert verdict.valid == (True if replaced == "n1" and began else "unknown")
+
+
 def test_a_fault_that_failed_leaves_the_run_unknown_and_says_why():
     verdict = judged(("fault-failed", note(stage="inject", error="HealError: iptables said no")))
     assert verdict.valid == "unknown"
@@ -140,3 +171,20 @@ def test_a_plan_that_lists_other_than_as_many_faults_as_it_counts_leaves_the_run
     assert judged(("faults-planned", {"count": 1, "ids": [0]}), *SEEN).valid is True
     assert judged(("faults-planned", {"count": 2, "ids": [0]}), *SEEN).valid == "unknown"
     assert judged(("faults-planned", {"count": 0, "ids": [0]}), *SEEN).valid == "unknown"
+
+
+@pytest.mark.parametrize(
+    "notes",
+    [
+        pytest.param([("faults-planned", {"count": 2, "ids": [0, 0]}), *SEEN], id="one fault planned twice"),
+        pytest.param([("fault-ends", note(0)), ("fault-begins", note(0))], id="ended before it began"),
+        pytest.param([("fault-begins", note(0)), ("fault-ends", note(0, effect="none"))], id="an effect that is no report"),
+        pytest.param([("fault-begins", note(0)), ("fault-ends", note(0, effect=[]))], id="an empty report"),
+    ],
+)  # fmt: skip
+def test_notes_of_faults_that_cannot_be_true_leave_the_run_unknown(notes: list[tuple[str, dict[str, Any]]]) -> None:
+    assert judged(*notes).valid == "unknown"
+
+
+def test_planned_faults_that_all_happened_are_no_doubt() -> None:
+    assert judged(("faults-planned", {"count": 1, "ids": [0]}), *SEEN).valid is True

@@ -26,6 +26,7 @@ SAMPLES: Final = {
     "columns-not-a-subset": "ERROR x: failed | IllegalStateException: [c1_2] is not a subset of [v c2_0]",
     "definitions-merged": "ERROR x: failed | ConfigurationException: k.t: Partition keys of different length (found 3; expected 1)",
     "undecodable-rows": "ERROR x: Unexpected error during query | IllegalArgumentException: newLimit > capacity: (3099 > 4)",
+    "unreadable-bytes": "ERROR ReadStage-2: Uncaught exception on thread Thread[ReadStage-2,5,main] | java.io.EOFException: null",
     "shared-id": "ERROR x: failed | java.lang.IllegalArgumentException: value already present: 1000",
     "migration-forked": "DEBUG x: Migration not applied Previous version mismatch. cannot apply.",
     "comparators-differ": "ERROR x: failed | ConfigurationException: comparators do not match or are not compatible.",
@@ -53,7 +54,8 @@ SAMPLES: Final = {
     "handshake": "ERROR x: Failed to properly handshake with peer /10.0.0.1:7000. Closing the channel.",
     "timed-out": "WARN x: failed | CasWriteTimeoutException: CAS operation timed out",
     "unavailable": "ERROR x: failed | UnavailableException: Cannot achieve consistency level QUORUM",
-    "shutting-down": "ERROR x: failed | RejectedExecutionException: ThreadPoolExecutor has shut down",
+    "shutting-down": "ERROR x: failed | IllegalStateExceptionOfOurs: ThreadPoolExecutor has shut down",
+    "task-ended": "ERROR x: failed | RejectedExecutionException: rejected from a pool",
     "clock-moved": "WARN x: Invalid negative latency in hint delivery delay: -328918818",
     "roles-later": "WARN x: CassandraRoleManager skipped default role setup: some nodes were not ready",
     "gossip-alone": "ERROR main: failed | RuntimeException: Unable to gossip with any peers",
@@ -72,6 +74,8 @@ SAMPLES: Final = {
     "not-a-replica": "ERROR x: Received a read request for a token 3 that is not owned by the current replica",
     "unknown-keyspace": "ERROR x: failed | UnknownKeyspaceException: Could not find a keyspace k",
     "dropped-underneath": "ERROR x: failed | java.nio.file.NoSuchFileException: /d/k/t/nb-1-big-Data.db",
+    "lost-file": "ERROR x: failed | java.nio.file.NoSuchFileException: /d/k/t/nb-1-big-Data.db",
+    "task-cut-off": "WARN x: failed | java.nio.file.NoSuchFileException: /d/heapdump",
     "new-orphan-view": "WARN main: Not adding view m because the base table aa is unknown",
     "metadata-commit": "ERROR x: failed | IllegalStateException: Could not perform commit after 12 attempts.",
     "startup-failed": "ERROR main: Exception encountered during startup | java.lang.AssertionError: what",
@@ -100,7 +104,7 @@ def line(rule: str, node: str = "n1") -> str:
 
 def kinds_of(rule: str) -> frozenset[str]:
     """The kinds of faults without one of which the rule does not hold."""
-    return RULES[rule].under - {"fault", "restart"}
+    return RULES[rule].under - {"fault", "restart", "drop"}
 
 
 def injected(nemesis: str) -> str:
@@ -131,14 +135,22 @@ def test_every_rule_has_a_sample() -> None:
 def test_the_sample_of_a_rule_is_decided_by_that_rule(name: str) -> None:
     level, _, rest = SAMPLES[name].partition(" ")
     text = rest.partition(": ")[2].replace(" | ", "\n")
-    rule = find_rule(text, level=level, boot=RULES[name].since_boot, nemeses=sorted(kinds_of(name)))
+    thread = rest.partition(": ")[0]
+    rule = find_rule(
+        text,
+        level=level,
+        boot=RULES[name].since_boot,
+        nemeses=sorted(kinds_of(name)),
+        thread=thread,
+        dropped="drop" in RULES[name].under,
+    )
     assert rule is not None
     assert rule.name == name
 
 
 @pytest.mark.parametrize("name", DAMNING)
 def test_one_damning_entry_is_an_anomaly(name: str) -> None:
-    found = finding([line(name)])
+    found = finding([line(name)], ACKED)
     assert found.type == "unexpected-log-error"
     assert found.nodes == ("n1",)
     assert isinstance(found.evidence, dict)
@@ -149,7 +161,8 @@ def test_one_damning_entry_is_an_anomaly(name: str) -> None:
 
 @pytest.mark.parametrize("name", FORGIVEN)
 def test_noise_and_what_may_pass_is_counted_and_never_accused(name: str) -> None:
-    judgement = verdict([line(name)], [injected(kind) for kind in sorted(kinds_of(name))])
+    dropped = () if "drop" in RULES[name].under else ACKED
+    judgement = verdict([line(name)], [*dropped, *(injected(kind) for kind in sorted(kinds_of(name)))])
     assert judgement.valid is True
     assert judgement.figures == {"entries": 1, "by_rule": {name: 1}}
 
@@ -207,10 +220,76 @@ def test_noise_forgives_an_error_only_in_its_first_exception_that_says_anything(
     assert found.name == rule
 
 
+@pytest.mark.parametrize("exception", ["InterruptedException", "RejectedExecutionException", "CancellationException"])
+def test_an_ended_task_is_noise_only_as_the_first_exception_and_where_something_was_stopped(exception: str) -> None:
+    own, beside = f"it broke\njava.util.{exception}: x", f"{exception} was caught\njava.lang.RuntimeException: it broke"
+    decided = [
+        find_rule(text, level="ERROR", boot=0, nemeses=nemeses, restarted=restarted)
+        for text, nemeses, restarted in ((own, (), True), (own, ("kill",), False), (own, (), False), (beside, (), True))
+    ]
+    names = ["task-ended", "task-ended", "unexpected-exception", "unexpected-exception"]
+    assert [rule and rule.name for rule in decided] == names
+
+
+GONE = "n1 boot0 ERROR x: failed | java.nio.file.NoSuchFileException: /d/k/t/nb-1-big-Data.db"
+
+
+@pytest.mark.parametrize(
+    ("more", "valid"),
+    [
+        ((), False),
+        (("@3 p1 n1 invoke insert k.t", "@4 p1 n1 ok"), False),
+        (("@3 p1 n1 invoke drop-table k.t", "@4 p1 n1 ok"), True),
+        (("@3 p1 n1 invoke truncate k.t", "@4 p1 n1 ok"), True),
+        ((injected("fill-disk"),), True),
+    ],
+    ids=["nothing", "rows", "a DROP", "a TRUNCATE", "a failing disk"],
+)
+def test_a_data_file_that_is_gone_is_damage_unless_something_may_have_taken_it(
+    more: Sequence[str], *, valid: bool
+) -> None:
+    assert verdict([GONE], [*ACKED, *more]).valid is valid
+    assert verdict([GONE.replace("Data.db", "heap")], [*ACKED, *more]).valid is True
+    assert verdict([GONE.replace("ERROR", "WARN")], [*ACKED, *more]).valid is True
+
+
 def test_a_rule_of_one_thread_forgives_no_other() -> None:
-    entry = "ERROR {}: swap | java.lang.AssertionError: bad"
+    entry = "ERROR {}: swap | java.lang.RuntimeException: bad"
     assert verdict([f"n1 boot0 {entry.format('main')}"]).valid is True
     assert verdict([f"n1 boot0 {entry.format('MutationStage-1')}"]).valid is False
+
+
+DEFECTS = ("java.lang.AssertionError: bad", "java.lang.NullPointerException", "java.lang.IndexOutOfBoundsException: 3")
+
+
+@pytest.mark.parametrize("defect", DEFECTS)
+@pytest.mark.parametrize(
+    "words", ["main: JNA and swap", "x: the request timed out", "Stream: channel was closed", "x: node is draining"]
+)
+def test_words_of_a_message_forgive_no_defect_that_its_exception_tells(words: str, defect: str) -> None:
+    assert verdict([f"n1 boot0 ERROR {words} | java.io.IOException: it did not go well"]).valid is True
+    assert verdict([f"n1 boot0 ERROR {words} | {defect}"]).valid is False
+    assert verdict([f"n1 boot0 ERROR {words} | java.lang.RuntimeException"]).valid is True
+
+
+def test_a_defect_whose_own_words_are_known_noise_is_noise() -> None:
+    line = "n1 boot0 ERROR x: stopped | java.lang.IllegalStateException: Shutdown in progress"
+    assert verdict([line]).valid is True
+
+
+@pytest.mark.parametrize(
+    "thread", ["MutationStage-1", "ReadStage-2", "CompactionExecutor:3", "MigrationStage:1", "ViewMutationStage-1"]
+)
+def test_bytes_that_end_too_early_are_damage_where_rows_are_read_and_not_where_connections_are(thread: str) -> None:
+    short = "Exception in thread | java.lang.RuntimeException\tat a.B.c\nCaused by: java.io.EOFException: null".replace(
+        "\tat a.B.c", ""
+    )
+    assert verdict([f"n1 boot0 ERROR {thread}: {short}"]).valid is False
+    assert verdict([f"n1 boot0 WARN {thread}: {short}"]).valid is True
+    assert verdict([f"n1 boot0 ERROR {thread}: {short}"], [injected("file-corruption")]).valid is True
+    for other in ("Messaging-EventLoop-3-1", "STREAM-IN-/127.0.0.2", "nioEventLoopGroup-2-3"):
+        assert verdict([f"n1 boot0 ERROR {other}: {short}"]).valid is True
+    assert find_rule(short.replace(" | ", "\n"), level="ERROR", boot=0, nemeses=()) is RULES["connection-lost"]
 
 
 def test_noise_that_only_faults_and_restarts_make_is_unexpected_without_them() -> None:

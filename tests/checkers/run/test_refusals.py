@@ -58,6 +58,128 @@ def test_a_storm_of_refusals_is_found_under_its_kind(what: str, outcome: str, ki
     assert found.evidence["faults"] == []
 
 
+ONE = calls(ROW.replace("QUORUM", "ONE"), "ok", begins=20_010)
+OTHER = calls(ROW.replace("k.t", "k.z"), "ok", begins=20_020)
+ANOTHER_TABLE = ("@3 p901 n1 invoke create-table k.z a:int*", "@4 p901 n1 ok")
+PARTS = {
+    "one level": (calls(ROW, REFUSED), ONE, {"consistency": "QUORUM"}),
+    "one level of reads": (
+        calls('read-rows k.t {"consistency": "QUORUM"}', "info ReadFailure: INCOMPATIBLE_SCHEMA from /10.0.0.2"),
+        calls('read-rows k.t {"consistency": "ONE"}', "ok", begins=20_010),
+        {"consistency": "QUORUM"},
+    ),
+    "one function": (calls(ROW, REFUSED), calls("truncate k.t", "ok", begins=20_010), {"consistency": "QUORUM"}),
+    "one function without a level": (calls("truncate k.t", "info ServerError: no"), ONE, {"f": "truncate"}),
+    "one table": (calls(ROW, REFUSED), [*ANOTHER_TABLE, *OTHER], {"table": "k.t"}),
+    "one table at one level": (
+        calls(ROW, REFUSED),
+        [*ANOTHER_TABLE, *OTHER, *ONE],
+        {"table": "k.t", "consistency": "QUORUM"},
+    ),
+    "one kind of change": (
+        calls("add-column k.t c:int", "fail ServerError: no"),
+        calls("create-table k.x a:int*", "ok", begins=20_010),
+        {"f": "add-column"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("refused", "answered", "narrowed"), PARTS.values(), ids=PARTS)
+def test_a_storm_in_one_part_of_the_operations_is_found_although_others_are_answered(
+    refused: Sequence[str], answered: Sequence[str], narrowed: dict[str, str]
+) -> None:
+    (found,) = verdict(refused, answered).anomalies
+    assert {
+        name: found.evidence.get(name) for name in ("f", "table", "consistency") if name in found.evidence
+    } == narrowed
+    assert found.evidence["attempts"] == 14
+
+
+IN_A_KEYSPACE = ("@1 p905 n1 invoke create-keyspace k", "@2 p905 n1 ok")
+ADMITTED = {
+    "a new column": ("add-column k.t c:int", "InvalidRequest: it cannot be done"),
+    "a new column of a table that is said to be unknown": ("add-column k.t c:int", "InvalidRequest: Table 'k.t' doesn't exist"),
+    "a comment": ("alter-options k.t comment=x", "InvalidRequest: Unknown property"),
+    "a new table": ("create-table k.x a:int*", "InvalidRequest: Keyspace 'k' doesn't exist"),
+    "a new table that is said to be there": ("create-table k.x a:int*", "AlreadyExists: Table 'k.x' already exists"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "error"), ADMITTED.values(), ids=ADMITTED)
+def test_no_words_excuse_the_refusal_of_a_change_that_the_schema_certainly_admits(what: str, error: str) -> None:
+    (found,) = verdict(IN_A_KEYSPACE, calls(what, f"fail {error}")).anomalies
+    assert (found.type, found.evidence["kind"]) == ("refused-operations", "schema change")
+
+
+CANNOT = "fail InvalidRequest: it cannot be done"
+NOT_ADMITTED = {
+    "a column that is there": calls("add-column k.t a:int", CANNOT),
+    "a column that was there": ["@3 p906 n1 invoke drop-column k.t c", "@4 p906 n1 ok", *calls("add-column k.t c:int", CANNOT)],
+    "a column of a type that may be unknown": calls("add-column k.t c:u", CANNOT),
+    "a column of a table that may be gone": ["@3 p906 n1 invoke drop-table k.t", *calls("add-column k.t c:int", CANNOT)],
+    "a column of a table that nobody knows": calls("add-column k.y c:int", CANNOT),
+    "a column of a table that is young": ["@19000 p906 n1 invoke create-table k.y a:int*", "@19001 p906 n1 ok", *calls("add-column k.y c:int", CANNOT, ends=25_500)],
+    "a column of a table of counters": ["@3 p906 n1 invoke create-table k.y a:int* b:counter", "@4 p906 n1 ok", *calls("add-column k.y c:int", CANNOT)],
+    "a table that may be there": ["@19000 p906 n1 invoke create-table k.x a:int*", *calls("create-table k.x a:int*", CANNOT)],
+    "a table with the name of a view": ['@19000 p906 n1 invoke create-view k.x {"base": "t", "primary_key": ["a"]}', *calls("create-table k.x a:int*", CANNOT)],
+    "a table of a keyspace that may be gone": ["@19000 p906 n1 invoke drop-keyspace k", *calls("create-table k.x a:int*", CANNOT)],
+    "a table without a key": calls("create-table k.x a:int", CANNOT),
+    "an option with other values": calls("alter-options k.t gc_grace_seconds=-1", CANNOT),
+    "what the system does not offer": calls("add-column k.t c:int", "fail InvalidRequest: not supported"),
+    "a table of a keyspace with statements of free text": ['@3 p906 n1 invoke cql k {"statement": "DROP KEYSPACE k"}', *calls("create-table k.x a:int*", CANNOT)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("lines", NOT_ADMITTED.values(), ids=NOT_ADMITTED)
+def test_refusals_of_changes_that_the_schema_may_not_admit_are_no_storm(lines: Sequence[str]) -> None:
+    assert verdict(IN_A_KEYSPACE, lines).anomalies == ()
+
+
+FRESH = ("@1500 p906 n1 invoke create-table k.y a:int* c:int", "@1600 p906 n1 ok")
+MARKED = ("@1500 p906 n1 invoke create-table k.y a:int* b:int+ v:int", "@1600 p906 n1 ok")
+
+
+def rows(row: str, error: str = "fail InvalidRequest: no") -> list[str]:
+    return calls(f'insert k.y {{"row": {{{row}}}, "consistency": "QUORUM"}}', error)
+
+
+EXPLAINED = {
+    "a column that the table never had": [*MARKED, *rows('"a": 1, "b": 2, "w": 3')],
+    "a row without its whole key": [*MARKED, *rows('"a": 1, "v": 2')],
+    "a column of two types": [*MARKED, "@1700 p906 n1 invoke add-column k.y v:text", *rows('"a": 1, "b": 2, "v": 3')],
+    "a column whose ADD may not have happened": [*MARKED, "@1700 p906 n1 invoke add-column k.y w:int", "@1800 p906 n1 info no", *rows('"a": 1, "b": 2, "w": 3')],
+    "a column that was renamed": [*MARKED, "@1700 p906 n1 invoke rename-column k.y b>c", "@1800 p906 n1 ok", *rows('"a": 1, "b": 2')],
+    "nobody is connected": [*MARKED, *rows('"a": 1, "b": 2', "fail NotConnected: n1")],
+    "a column that was dropped": [
+        "@3 p906 n1 invoke drop-column k.t v", "@4 p906 n1 ok",
+        *calls('insert k.t {"row": {"a": 1, "v": 2}, "consistency": "QUORUM"}', "fail InvalidRequest: Undefined column name v"),
+    ],
+    "a table that nodes may pull later": [
+        '@1 -- info run-planned {"restart": "kill", "logs": [], "pull_delay_s": 60}', *FRESH, *OTHER, *ANOTHER_TABLE,
+        *calls(ROW.replace("k.t", "k.y"), "info WriteFailure: INCOMPATIBLE_SCHEMA", nodes=("n2", "n3")),
+    ],
+    "probes of a final phase": [
+        *ANOTHER_TABLE, *OTHER,
+        *calls('insert k.t {"row": {"a": 1}, "consistency": "QUORUM", "phase": "settled"}', REFUSED),
+    ],
+    "rows of one table at ALL while a node is down": [
+        *ONE, *fault("n3"), *calls(ROW.replace("QUORUM", "ALL"), REFUSED, nodes=("n1", "n2")),
+    ],
+}  # fmt: skip
+
+
+def test_a_row_of_the_whole_key_and_known_columns_fits() -> None:
+    added = ("@1700 p906 n1 invoke add-column k.y w:int", "@1800 p906 n1 ok")
+    for row in ('"a": 1, "b": 2', '"a": 1, "b": 2, "v": 3', '"a": 1, "b": 2, "w": 3'):
+        (found,) = verdict(MARKED, added, rows(row)).anomalies
+        assert found.evidence["kind"] == "write"
+
+
+@pytest.mark.parametrize("lines", EXPLAINED.values(), ids=EXPLAINED)
+def test_what_explains_the_refusals_of_a_part(lines: Sequence[str]) -> None:
+    assert [found for found in verdict(lines).anomalies if found.type == "refused-operations"] == []
+
+
 def test_faults_on_other_nodes_are_told_and_explain_nothing() -> None:
     (found,) = verdict(calls(ROW, REFUSED, nodes=("n1", "n2")), fault("n3")).anomalies
     assert found.evidence["faults"] == [{"nemesis": "kill", "nodes": ["n3"]}]
@@ -83,6 +205,15 @@ LEGAL = {
         "@19000 p902 n1 invoke create-table k.u a:int*", "@19001 p902 n1 ok",
         *calls(ROW.replace("k.t", "k.u"), "fail InvalidRequest: unconfigured table u", ends=25_500),
     ],
+    "its CREATE was not acknowledged": [
+        "@1000 p902 n1 invoke create-table k.u a:int*", "@1100 p902 n1 info OperationTimedOut: no",
+        *calls(ROW.replace("k.t", "k.u"), "fail InvalidRequest: unconfigured table u"),
+    ],
+    "the CREATE of its keyspace was not acknowledged": [
+        "@1000 p902 n1 invoke create-keyspace k", "@1100 p902 n1 info ConnectionShutdown: no",
+        "@1200 p903 n1 invoke create-table k.u a:int*", "@1300 p903 n1 fail NoHostAvailable: no",
+        *calls(ROW.replace("k.t", "k.u"), "fail InvalidRequest: Keyspace k does not exist"),
+    ],
     "the condition did not hold": calls(ROW, "fail not applied: the condition did not hold"),
 }  # fmt: skip
 
@@ -92,6 +223,11 @@ def test_what_is_no_storm(lines: Sequence[str]) -> None:
     judgement = verdict(lines)
     assert judgement.anomalies == ()
     assert judgement.valid is True
+
+
+def test_a_table_that_nobody_created_was_there_before() -> None:
+    strange = calls(ROW.replace("k.t", "other.t"), "fail InvalidRequest: unconfigured table t")
+    assert [found.type for found in verdict(strange).anomalies] == ["refused-operations"]
 
 
 def test_a_drop_of_another_table_is_no_excuse() -> None:

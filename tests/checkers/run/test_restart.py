@@ -16,6 +16,7 @@ from schemaquake.harness.model.verdict import Anomaly, Verdict
 MISSING = "ERROR [main] 2026-01-02 03:04:05,678 CassandraDaemon.java:887 - Exception encountered during startup\n"
 MISSING += "MissingColumns: No partition key columns found in schema table for k.t\n\tat SchemaKeyspace.fetchColumns"
 CREATE = ("@1 p0 n1 invoke create-table k.t a:int*", "@2 p0 n1 ok")
+OLDER, NEWER = "cassandra:5.0.9", "cassandra:6.0-alpha2"
 RACE = ("@10 -- info race k {}", "@11 p0 n1 invoke drop-table k.t", "@12 p0 n1 ok")
 ALTER = ("@13 p1 n2 invoke add-column k.t w:int", "@14 p1 n2 ok")
 
@@ -251,6 +252,73 @@ def test_a_node_that_ended_by_itself_died() -> None:
 
 def test_a_death_is_an_anomaly_without_any_restart() -> None:
     assert verdict(*BOOTED, died("n2", "no")).valid is False
+
+
+def operation(
+    end: str | None, *, last: str | None = None, system: str = OLDER, stage: str = "node", more: str = NEWER
+) -> list[str]:
+    """An upgrade of n2, tried as the newer version and, if that failed, taken back; without `end` it goes on."""
+    parameters = {"stage": stage, "to": NEWER, "takes_down": True}
+    value = {"operation": 1, "nodes": ["n2"], "parameters": parameters, "becomes": {"n2": "normal"}}
+    first = {"outcome": "info", "command": f"drain, stop, start as {more}", "answer": "no", "timed_out": False}
+    attempts = (
+        [first] if last is None else [first, {**first, "command": f"start as {OLDER}", "timed_out": last == "time"}]
+    )
+    ended = {**value, "effect": {"attempts": attempts, "system": system}}
+    lines = [f"-- n2 invoke rolling-upgrade {orjson.dumps(value).decode()}"]
+    return lines if end is None else [*lines, f"-- n2 {end} rolling-upgrade {orjson.dumps(ended).decode()}"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "dies"),
+    [
+        pytest.param(operation("info", last="ended"), False, id="an operation had ended it"),
+        pytest.param(operation("ok"), True, id="it served again, and then died"),
+        pytest.param(operation("info", last="time"), True, id="it was alive when the operation gave up"),
+        pytest.param([*operation("info"), started("n2", phase="fault")], True, id="it was started again since"),
+        pytest.param([line.replace("n2", "n1") for line in operation("info")], True, id="another node was ended"),
+    ],
+)
+def test_a_process_that_an_operation_had_ended_did_not_die_by_itself(lines: list[str], dies: bool) -> None:
+    found = verdict(*BOOTED, *lines, died("n2", "no"), *map(started, ("n1", "n2"))).anomalies
+    assert [one.type for one in found] == (["node-died"] if dies else [])
+
+
+FAILED = started("n2", phase="fault", exit_code=3, error="ERROR Detected unreadable sstables")
+
+
+@pytest.mark.parametrize(
+    ("lines", "accused"),
+    [
+        pytest.param(operation("info", last="ended"), False, id="taken back, as no release promises"),
+        pytest.param(operation("info", system=NEWER), True, id="still the newer version"),
+        pytest.param(operation("ok", last="ended"), True, id="the older version did serve"),
+        pytest.param(operation("info", last="ended", more=OLDER), True, id="the newer version was never started"),
+        pytest.param(operation("info", last="ended", stage="finish"), True, id="the end of an upgrade"),
+        pytest.param([line.replace("n2", "n1") for line in operation("info", last="ended")], True, id="another node"),
+        pytest.param([], True, id="no upgrade"),
+    ],
+)
+def test_an_older_server_need_not_start_with_files_of_a_newer_one(lines: list[str], accused: bool) -> None:
+    result = verdict(*BOOTED, *lines, FAILED, started("n1"))
+    assert [one.type for one in result.anomalies] == (["node-will-not-start"] if accused else [])
+    assert result.valid == (False if accused else "unknown")
+
+
+@pytest.mark.parametrize(
+    ("node", "code", "error", "types"),
+    [
+        ("n2", 1, "2026-11-23 11:00:01,000 Unknown type k.u", ["node-will-not-start"]),
+        ("n3", 1, "2026-11-23 11:00:01,000 Unknown type k.u", ["node-died", "node-will-not-start"]),
+        ("n2", 3, "2026-11-23 11:00:01,000 Unknown type k.u", ["node-died", "node-will-not-start"]),
+        ("n2", 1, "2026-11-23 11:00:01,000 Unknown type k.v", ["node-died", "node-will-not-start"]),
+    ],
+)
+def test_a_start_that_fails_once_more_as_it_did_is_told_once(node, code, error, types) -> None:
+    """A kill is healed by a start of its own, which nobody waits for; the node may end in that one first."""
+    dead = died("n2", "2026-11-23 10:59:01,000 Unknown type k.u", exit_code=1)
+    again = started(node, exit_code=code, error=error, phase="fault")
+    assert sorted(one.type for one in verdict(*BOOTED, dead, again).anomalies) == types
 
 
 # ── properties ───────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -258,3 +258,39 @@ def test_renaming_nodes_changes_nothing(places: Sequence[tuple[str, str, bool, b
     assert told == {(a.type, frozenset(a.nodes)) for a in after.anomalies}
     assert before.valid == after.valid
     assert ("unexplained-snapshot" in {a.type for a in before.anomalies}) == any(dropped for *_, dropped in places)
+
+
+OLD = 'n1 data-directory k.t id=bb {"live": true, "snapshots": []}'
+DROPS = (
+    "@3 p0 n1 invoke drop-table k.t",
+    "@4 p0 n1 ok",
+    *(line.replace("@1", "@5").replace("@2", "@6") for line in CREATE),
+)
+BOTH = ("settled,restarted n1,n2 keyspace k", "settled,restarted n1,n2 table k.t id=aa a:int*")
+ALSO = ("settled,restarted n1,n2 data-directory k.t id=aa " + PLAIN,)
+
+
+@pytest.mark.parametrize(
+    ("phases", "valid"), [("settled", True), ("settled,restarted", True), ("restarted", "unknown")]
+)
+def test_a_directory_of_a_former_life_does_not_come_with_a_restart(phases: str, valid: bool | str) -> None:
+    judgement = verdict([*CREATE, *DROPS], [*BOTH, *ALSO, f"{phases} {OLD}"])
+    assert judgement.valid == valid
+    assert [doubt.objects for doubt in judgement.doubts] == ([("k.t",)] if valid == "unknown" else [])
+
+
+def test_a_disk_that_was_not_read_before_the_restart_has_lost_nothing() -> None:
+    late = [line.replace("settled,restarted n1,n2 data", "restarted n1,n2 data") for line in ALSO]
+    judgement = verdict([*CREATE, *DROPS], [*BOTH, *late, f"restarted {OLD}"])
+    assert not any("former life" in doubt.text for doubt in judgement.doubts)
+
+
+def test_a_directory_of_a_table_that_another_node_knows_by_that_id_is_its_own_life() -> None:
+    """One whose id is told otherwise after the restart has two ids, which others judge."""
+    tables = (
+        "settled n1,n2 table k.t id=aa a:int*",
+        "restarted n1 table k.t id=bb a:int*",
+        "restarted n2 table k.t id=aa a:int*",
+    )
+    judgement = verdict([*CREATE, *DROPS], [BOTH[0], *tables, *ALSO, f"restarted {OLD}"])
+    assert not any("former life" in doubt.text for doubt in judgement.doubts)

@@ -71,6 +71,24 @@ def test_an_option_of_a_former_life_is_found() -> None:
     assert found([*ALTER, "@21 p7 n2 ok", *again]) == []
 
 
+def test_what_came_back_after_it_was_dropped_accuses_nothing_of_other_defaults() -> None:
+    """A keyspace that a lost race brought back beside a sound table of the run's own: the sound one was named, too."""
+    drop = ("@22 p7 n2 invoke drop-table k.t", "@23 p7 n2 ok", "@24 p8 n1 invoke drop-table k.s", "@25 p8 n1 ok")
+    altered = (*ALTER, "@21 p7 n2 ok")
+    assert found([*altered, *drop], t={"gc_grace_seconds": 5}) == []
+    # A DROP that nobody answered may not have happened: the table is what it was.
+    perhaps = ("@24 p8 n1 invoke drop-table k.s", "@25 p8 n1 info Timeout")
+    assert {one.objects for one in found([*perhaps], s={"gc_grace_seconds": 5})} == {("k.s",)}
+    # And so is one that was made again meanwhile, as far as can be known.
+    meanwhile = (
+        "@22 p7 n2 invoke drop-table k.t",
+        "@23 p8 n1 invoke create-table k.t a:int*",
+        "@24 p7 n2 ok",
+        "@25 p8 n1 ok",
+    )
+    assert found([*altered, *meanwhile], t={"gc_grace_seconds": 7})
+
+
 def on_the_way(at: int, **options: Any) -> list[Anomaly]:
     """What is found if n2 shows table t with these options at that time (ms), and every final reading is sound."""
     columns = {"a": {"type": "int", "kind": "partition_key", "position": 0}}

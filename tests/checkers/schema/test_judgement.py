@@ -69,9 +69,16 @@ def slowly(_: Evidence) -> Iterator[Anomaly | None]:
 
 
 def test_the_time_limit_gives_unknown_with_the_reason_within_twice_the_limit() -> None:
-    began = time.monotonic()
-    verdict = judge("slow", judged(CREATE, ["settled n1 keyspace k"]), slowly, limit_s=0.2)
-    assert time.monotonic() - began < 0.4
+    judgements = 0
+
+    def counted(case: Evidence) -> Iterator[Anomaly | None]:
+        nonlocal judgements
+        for judgement in slowly(case):
+            judgements += 1
+            yield judgement
+
+    verdict = judge("slow", judged(CREATE, ["settled n1 keyspace k"]), counted, limit_s=0.2)
+    assert judgements < 40  # each takes 0.01 s, or more on a busy machine, on which fewer are made
     assert verdict.valid == "unknown"
     assert verdict.reason is not None
     assert "the time limit of 0.2 s passed after" in verdict.reason

@@ -1,11 +1,15 @@
 """Stale copies: a node's schema tables against what the cluster's log says, and the same readings where disks decide."""
 
+import re
+
+import orjson
 import pytest
 from histories import judged
 
 from schemaquake.checkers.ddl_order.checker import SchemaLinearizability
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.schema.alterations import Alterations
+from schemaquake.checkers.schema.definitions import Definitions
 from schemaquake.checkers.schema.divergence import Divergence
 from schemaquake.checkers.schema.merged_definitions import MergedDefinitions
 from schemaquake.checkers.schema.objects import Objects
@@ -231,3 +235,111 @@ def test_an_index_that_came_between_the_readings_of_two_copies_is_in_doubt():
     ]
     assert Divergence().check(judged(asked, observations), limit_s=5).valid == "unknown"
     assert kinds(observations) == {"stale-schema-copy"}
+
+
+WHOLE = (
+    *HISTORY,
+    "@20 p0 n1 invoke create-table k.w a:int* b:int+ c:int v:int",
+    "@21 p0 n1 ok",
+    "@22 p0 n1 invoke create-index k.i w c",
+    "@23 p0 n1 ok",
+    '@24 p0 n1 invoke create-view k.m {"base": "w", "primary_key": ["c", "a", "b"]}',
+    "@25 p0 n1 ok",
+)
+
+
+def columns(words: str) -> str:
+    """Columns with the order of those that cluster, as servers since 3.0 show them."""
+    found, places = {}, {"*": 0, "+": 0, "": -1}
+    for word in words.split():
+        name, _, mark = re.fullmatch(r"(\w+)(:)([*+]?)", word).groups()
+        kind = {"*": "partition_key", "+": "clustering", "": "regular"}[mark]
+        found[name] = {
+            "type": "int",
+            "kind": kind,
+            "position": places[mark],
+            **({"order": "asc"} if mark == "+" else {}),
+        }
+        places[mark] += mark != ""
+    return orjson.dumps(found).decode()
+
+
+W = f'table k.w id=9 {{"columns": {columns("a:* b:+ c: v:")}, "indexes": {{"i": {{"kind": "COMPOSITES", "target": "c"}}}}}}'
+WHERE = "c IS NOT NULL AND a IS NOT NULL AND b IS NOT NULL"
+M = f'view k.m id=8 {{"columns": {columns("c:* a:+ b:+ v:")}, "base_table_name": "w", "base_table_id": "9", "options": {{"where_clause": "{WHERE}", "include_all_columns": true}}}}'
+LIVE_W = "CREATE TABLE k.w (a int, b int, c int, v int, PRIMARY KEY (a, b)) WITH CLUSTERING ORDER BY (b ASC)"
+LIVE_M = "CREATE MATERIALIZED VIEW k.m AS SELECT * FROM k.w WHERE c IS NOT NULL AND a IS NOT NULL AND b IS NOT NULL PRIMARY KEY (c, a, b) WITH CLUSTERING ORDER BY (a ASC, b ASC)"
+LIVE_I = "CREATE INDEX i ON k.w (c)"
+
+
+def whole(old: str = "", new: str = "") -> set[str]:
+    """The kinds found where every node's memory says `new` in place of `old`, and every copy is as it was asked for."""
+    memory = {"k.w": ("table", LIVE_W), "k.m": ("materialized_view", LIVE_M), "k.i": ("index", LIVE_I)}
+    lines = [
+        f'live {key} {{"kind": "{kind}", "statement": "{text.replace(old, new) if old else text}"}}'
+        for key, (kind, text) in memory.items()
+    ]
+    assert not old or any(old in text for _, text in memory.values())
+    records = judged(WHOLE, reading(LOG, "n1,n2,n3", (*RIGHT, W, M, *lines)))
+    checkers = (*CHECKERS, Definitions())
+    return {anomaly.type for checker in checkers for anomaly in checker.check(records, limit_s=10).anomalies}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("(b ASC)", "(b DESC)"),
+        ("(a ASC, b ASC)", "(a ASC, b DESC)"),
+        ("SELECT *", "SELECT a, b, c"),
+        ("k.w (c)", "k.w (v)"),
+        ("c IS NOT NULL AND", "c IS NOT NULL AND v IS NOT NULL AND"),
+        ("v int", "v text"),
+        ("c int,", "c int static,"),
+        ("(c, a, b)", "(c, b, a)"),
+    ],
+)
+def test_a_log_that_is_wrong_is_not_excused_as_stale_copies(old, new):
+    assert whole(old, new) - {"stale-schema-copy"} != set()
+
+
+def test_a_log_that_says_what_was_asked_is_no_finding():
+    assert whole() == set()
+    assert whole("SELECT *", "SELECT v, c, a, b") == set()
+
+
+@pytest.mark.parametrize(
+    ("stale", "right"),
+    [
+        (W, (columns("a:* b:+ c: v:"), columns("a:* b:+ c:"))),
+        (M, (columns("c:* a:+ b:+ v:"), columns("c:* a:+ b:+"))),
+        (W, ('"target": "c"', '"target": "v"')),
+        (W, ('"asc"', '"desc"')),
+    ],
+)
+def test_a_copy_of_a_table_with_a_key_of_several_columns_is_stale_and_nothing_else(stale, right):
+    lines = [
+        f'live k.w {{"kind": "table", "statement": "{LIVE_W}"}}',
+        f'live k.i {{"kind": "index", "statement": "{LIVE_I}"}}',
+    ]
+    lines.append(f'live k.m {{"kind": "materialized_view", "statement": "{LIVE_M}"}}')
+    rows = (*RIGHT, W, M, *lines)
+    copies = tuple(row.replace(*right) if row == stale else row for row in rows)
+    records = judged(WHOLE, [*reading(LOG, "n1,n3", rows), *reading(LOG, "n2", copies)])
+    checkers = (*CHECKERS, Definitions())
+    found = [anomaly for checker in checkers for anomaly in checker.check(records, limit_s=10).anomalies]
+    assert [(anomaly.type, anomaly.nodes) for anomaly in found] == [("stale-schema-copy", ("n2",))]
+
+
+@pytest.mark.parametrize("by_log", [True, False])
+@pytest.mark.parametrize("applied", ["true", "false"])
+def test_a_no_op_that_is_answered_as_a_change_has_no_columns(by_log, applied):
+    """A coordinator that is behind the log answers IF NOT EXISTS as applied, for it compares its schema before and after."""
+    again = (
+        '@15 p1 n2 invoke create-table k.t a:int* e:int {"if_not_exists": true}',
+        f'@16 p1 n2 ok {{"applied": {applied}}}',
+    )
+    readings = reading(LOG if by_log else OLD, "n1,n2,n3", RIGHT)
+    accused = kinds(readings, (*HISTORY, *again))
+    assert bool(accused) == (applied == "true" and not by_log), accused
+    alone = (*HISTORY, *(line.replace("k.t", "k.y") for line in again))
+    assert kinds(readings, alone), "nobody else made that table, and it is not there"

@@ -86,6 +86,47 @@ def test_a_directory_with_a_stranger_is_in_doubt_and_one_with_who_left_is_not():
     assert verdict([], all_say(FOUNDERS, directory=left)).doubts == ()
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"address": "com.example.3"},  # listed under an address that is not its own
+        {"address": None},
+        {"host_id": "h-n2"},
+        {"tokens": ["50", "25"]},
+    ],
+)
+def test_an_account_that_contradicts_itself_is_in_doubt_also_when_all_nodes_give_it(changed):
+    strange = {**member("n3"), **changed}
+    result = verdict([], [account(node, FOUNDERS, n3=strange) for node in FOUNDERS[:2]])
+    assert (result.valid, {doubt.kind for doubt in result.doubts}) == ("unknown", {"undecided"})
+    unended = operation("replace", {"n3": "normal"}, None)
+    told = verdict(unended, [account(node, FOUNDERS, n3=strange) for node in FOUNDERS[:2]])
+    assert not any("contradicts itself" in doubt.text for doubt in told.doubts)
+
+
+def test_nodes_without_host_ids_and_tokens_are_not_alike():
+    bare = {name: {**member(name), "host_id": None, "tokens": []} for name in FOUNDERS}
+    assert verdict([], all_say(FOUNDERS, **bare)).doubts == ()
+
+
+@pytest.mark.parametrize("more", [{}, {"gossip": gossip(FOUNDERS)}, {"gossip": gossip((*FOUNDERS, "n5"))}])
+def test_a_member_that_is_no_node_of_the_run_may_be_there_if_all_nodes_say_so(more):
+    with_stranger = (*FOUNDERS, "n5")
+    result = verdict([], all_say(with_stranger, FOUNDERS, **more))
+    assert result.valid == (True if ADDRESS["n5"] in more.get("gossip", ADDRESS.values()) else "unknown")
+    some = [account("n1", with_stranger, **more), *all_say(FOUNDERS, ("n2", "n3"), **more)]
+    assert found([], some) == [("ring-disagreement", (ADDRESS["n5"],))]
+    # The operations name every node: one that none of them names is a finding in each account by itself.
+    assert found(LEAVES, [account("n1", ("n1", "n2", "n5")), account("n2", ("n1", "n2"))]) == [
+        ("ghost-member", (ADDRESS["n5"],))
+    ]
+
+
+def test_a_member_that_the_directory_of_the_same_node_lacks_is_in_doubt():
+    directory = registered(dict.fromkeys(FOUNDERS, "JOINED"))
+    assert verdict([], all_say((*FOUNDERS, "n5"), FOUNDERS, directory=directory)).valid == "unknown"
+
+
 def test_nobody_changed_anything_and_all_list_all():
     result = verdict([], all_say(FOUNDERS))
     assert (result.valid, result.doubts) == (True, ())

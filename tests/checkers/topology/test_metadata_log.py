@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import orjson
+import pytest
 from histories import judged
 
+from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.topology.metadata_log import MetadataLog
 
 LOG = [[1, "1", "a"], [2, "4", "b"], [3, "4", "c"], [4, "21", "d"]]
@@ -59,3 +61,174 @@ def test_what_was_known_before_the_restart_is_not_lost_after_it():
 def test_without_entries_there_is_nothing_to_judge():
     for lines in ([], [log("n1", [])]):
         assert [doubt.kind for doubt in verdict(*lines).doubts] == ["nothing-to-judge"]
+
+
+def change(f, ms, outcome="ok", **argument):
+    """The two events of a change of the schema through n1."""
+    value = orjson.dumps({"keyspace": "k", **argument}).decode()
+    key = f"k.{argument['name']}" if "name" in argument else "k"
+    return [f"@{ms} p0 n1 invoke {f} {key} {value}", f"@{ms + 1} p0 n1 {outcome}"]
+
+
+def epoch(node, number, ms, phase="running"):
+    return f"@{ms} {phase} {node} version {orjson.dumps({'epoch': number}).decode()}"
+
+
+ASKED = [
+    *change("create-keyspace", 10, replication={"class": "SimpleStrategy", "replication_factor": 1}),
+    *change("create-table", 20, name="t", columns=[["k", "int", "partition_key"]]),
+]
+RUN = [*ASKED, '@50 -- info phase {"phase": "final-settled", "state": "begins"}']
+
+
+def judged_run(events, *lines):
+    return MetadataLog().check(judged(events, lines), limit_s=5)
+
+
+def test_every_effective_change_that_was_acknowledged_is_an_entry():
+    log_of_two = [[1, "1", "a"], [2, "4", "b"], [3, "4", "c"]]
+    assert judged_run(RUN, log("n1", log_of_two, "settled")).valid is True
+    for without in ([3, "5", "c"], [3, "3", "c"]):
+        result = judged_run(RUN, log("n1", [*log_of_two[:2], without], "settled"))
+        assert [(one.type, one.ops) for one in result.anomalies] == [("unlogged-change", (0, 2))]
+    assert judged_run(RUN, log("n1", log_of_two[:2], "settled")).valid is False
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        change("create-table", 30, name="t", if_not_exists=True),  # commits nothing where the table is there
+        change("alter-options", 30, name="t", options={"comment": "c"}),
+        change("create-table", 30, "info", name="u"),
+        change("create-table", 30, "fail", name="u"),
+    ],
+)
+def test_a_change_that_may_have_done_nothing_needs_no_entry(more):
+    log_of_two = [[1, "1", "a"], [2, "4", "b"], [3, "4", "c"]]
+    assert judged_run([*ASKED, *more, RUN[-1]], log("n1", log_of_two, "settled")).valid is True
+
+
+def test_a_log_that_begins_later_is_not_counted():
+    late = [[4, "2", "a"], [5, "4", "b"]]
+    assert judged_run(RUN, log("n1", late, "settled")).valid is True
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        ["3", "4", "c"],
+        [3, 4, "c"],
+        [3, "4", 72142299475382090],
+        [3, "-1", "c"],
+        [3, "72142299475382090", "4"],
+        [3, None, "c"],
+        [3, "4"],
+        [3, "4", "c", "c"],
+    ],
+)
+def test_what_is_no_entry_makes_the_log_unread(entry):
+    result = verdict(log("n1", LOG), log("n2", [*LOG[:2], entry, LOG[3]]))
+    assert (result.valid, {doubt.kind for doubt in result.doubts}) == ("unknown", {"unread"})
+
+
+def test_one_id_with_two_kinds_is_in_doubt_and_a_change_that_was_sent_again_is_not():
+    twice = [*LOG[:3], [4, "4", "c"]]
+    assert verdict(log("n1", twice)).valid is True
+    result = verdict(log("n1", [*LOG[:3], [4, "5", "c"]]))
+    assert [doubt.kind for doubt in result.doubts] == ["undecided"]
+
+
+@pytest.mark.parametrize(("kind", "valid"), [("4", True), ("3", True), ("create-table", True), ("5", "unknown")])
+def test_the_ring_changes_during_a_run_only_by_its_operations(kind, valid):
+    booted = [[1, "1", "a"], [2, "4", "b"], [3, "4", "c"], [4, kind, "d"]]
+    seen = [epoch("n1", 2, 12), epoch("n1", 3, 22), log("n1", booted, "settled")]
+    assert judged_run(RUN, *seen).valid == valid
+    joined = {"operation": 0, "nodes": ["n2"], "parameters": {}, "becomes": {"n2": "normal"}}
+    asked = f"@30 -- invoke bootstrap {orjson.dumps(joined).decode()}"
+    assert judged_run([*ASKED, asked, RUN[-1]], *seen).valid is True
+    # What was there before the run's first change is the boot's.
+    assert judged_run(RUN, epoch("n1", 4, 22), log("n1", booted, "settled")).valid is True
+
+
+WHOLE = [[1, "1", "a"], [2, "4", "b"], [3, "4", "c"]]
+SHORT = WHOLE[:2]
+RESTARTED = '@60 -- info phase {"phase": "final-restarted", "state": "begins"}'
+
+
+def test_what_is_not_logged_is_told_with_its_changes_nodes_and_numbers():
+    (found,) = judged_run(RUN, log("n1", SHORT, "settled"), log("n2", SHORT, "settled")).anomalies
+    assert (found.objects, found.nodes) == (("k", "k.t"), ("n1", "n2"))
+    assert found.evidence == {"phase": "settled", "acknowledged": 2, "in_the_log": 1}
+
+
+def test_an_entry_of_any_node_of_the_same_phase_counts():
+    assert judged_run(RUN, log("n1", SHORT, "settled"), log("n2", WHOLE, "settled")).valid is True
+    after = [*RUN, RESTARTED]
+    types = [
+        one.type for one in judged_run(after, log("n1", WHOLE, "settled"), log("n1", SHORT, "restarted")).anomalies
+    ]
+    assert types == ["lost-metadata", "unlogged-change"]
+
+
+def test_a_node_whose_log_was_not_read_may_have_the_entry():
+    unread = "settled n2 keyspace k"
+    assert judged_run(RUN, unread, log("n1", SHORT, "settled")).valid is True
+    other = "restarted n2 keyspace k"
+    assert judged_run(RUN, other, "settled n1 keyspace k", log("n1", SHORT, "settled")).valid is False
+
+
+def test_a_log_with_a_gap_beside_a_whole_one_is_not_counted():
+    snapshot = [WHOLE[0], [5, "3", "e"]]
+    assert judged_run(RUN, log("n1", SHORT, "settled"), log("n2", snapshot, "settled")).valid is True
+
+
+def test_a_change_that_ends_with_the_reading_need_not_be_in_it():
+    late = change("create-table", 49, name="u", columns=[["k", "int", "partition_key"]])
+    assert judged_run([*ASKED, *late, RUN[-1]], log("n1", WHOLE, "settled")).valid is True
+    before = change("create-table", 48, name="u", columns=[["k", "int", "partition_key"]])
+    assert judged_run([*ASKED, *before, RUN[-1]], log("n1", WHOLE, "settled")).valid is False
+
+
+def test_an_upgrade_begins_the_log_in_the_middle_of_the_run():
+    value = {"operation": 0, "nodes": ["n1"], "parameters": {"stage": "node", "takes_down": True}, "becomes": {}}
+    upgrade = f"@30 -- invoke rolling-upgrade {orjson.dumps(value).decode()}"
+    assert judged_run([*ASKED, RUN[-1]], log("n1", SHORT, "settled")).valid is False
+    assert Evidence.of(judged([upgrade])).notes.upgrades.operations
+    assert judged_run([*ASKED, upgrade, RUN[-1]], log("n1", SHORT, "settled")).valid is True
+
+
+def test_a_reading_at_the_very_moment_of_the_answer_may_be_older():
+    joined = [*WHOLE, [4, "5", "d"]]
+    at_once = [epoch("n1", 2, 11), epoch("n1", 4, 23), log("n1", joined, "settled")]
+    assert judged_run(RUN, *at_once).valid is True
+    assert judged_run(RUN, epoch("n1", 2, 12), *at_once[1:]).valid == "unknown"
+    # Another node than the coordinator may be behind.
+    assert judged_run(RUN, epoch("n2", 2, 12), *at_once[1:]).valid is True
+
+
+def test_every_gap_of_a_log_is_told():
+    twice = [[1, "1", "a"], [1, "1", "a"], [3, "4", "c"], [5, "4", "e"]]
+    assert [one.evidence["after"][0] for one in verdict(log("n1", twice, "settled")).anomalies] == [3, 5]
+
+
+def test_a_loss_names_the_last_entry_that_is_left():
+    (found,) = verdict(log("n1", LOG, "settled"), log("n1", LOG[:3], "restarted")).anomalies
+    assert found.evidence == {"known": [4, "21", "d"], "last": [3, "4", "c"]}
+
+
+def test_a_phase_that_cannot_be_judged_leaves_the_other_judged():
+    lines = ["settled n2 keyspace k", log("n1", WHOLE, "settled"), log("n1", WHOLE, "restarted")]
+    assert judged_run([*RUN, RESTARTED], *lines).valid is True
+    lacking = [
+        *ASKED,
+        *change("create-table", 30, name="u", columns=[["k", "int", "partition_key"]]),
+        RUN[-1],
+        RESTARTED,
+    ]
+    found_then = judged_run(lacking, *lines).anomalies
+    assert [(one.type, one.evidence["phase"]) for one in found_then] == [("unlogged-change", "restarted")]
+
+
+def test_the_last_epochs_are_told_by_phase_and_node():
+    result = verdict(log("n1", LOG, "settled"), log("n2", LOG[:3], "settled"), log("n1", LOG, "restarted"))
+    assert result.figures["last_epochs"] == {"settled": {"n1": 4, "n2": 3}, "restarted": {"n1": 4}}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+import pyarrow as pa
 import pytest
 from data_histories import data_records
 from hypothesis import given
@@ -16,6 +17,7 @@ from schemaquake.checkers.values.counter import Counter
 from schemaquake.checkers.values.long_fork import LongFork
 from schemaquake.checkers.values.set_full import SetFull
 from schemaquake.checkers.values.unique_ids import UniqueIds
+from schemaquake.harness.errors import HistoryError
 from schemaquake.harness.model.records import HISTORY, Records
 from schemaquake.harness.model.verdict import Verdict
 
@@ -354,3 +356,82 @@ def test_an_answer_that_is_not_of_its_kind_leaves_the_run_undecided(checker: obj
 )
 def test_what_such_objects_may_answer_is_decided(checker: object, lines: tuple[str, ...]) -> None:
     assert judge(checker, *lines).valid is True
+
+
+# ── levels ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def replicated(copies: int, *, key: str = "k", f: str = "create-keyspace") -> tuple[str, ...]:
+    replication = (
+        f'{{"keyspace": "{key}", "replication": {{"class": "SimpleStrategy", "replication_factor": {copies}}}}}'
+    )
+    return (f"p8 invoke {f} k={key} {replication}", "p8 ok")
+
+
+def leveled(level: str, additions: str, *values: str) -> tuple[str, ...]:
+    asked = f'{{"consistency": "{level}", "additions": "{additions}"}}'
+    return tuple(line for value in values for line in (f"p1 invoke read k=k.s {asked}", f"p1 ok {value}"))
+
+
+SET = ("p0 invoke add k=k.s 1", "p0 ok")
+
+
+@pytest.mark.parametrize(
+    ("read_at", "added_at", "copies", "owed"),
+    [
+        ("QUORUM", "QUORUM", 3, True),
+        ("ALL", "ONE", 3, True),
+        ("ONE", "ALL", 3, True),
+        ("ONE", "QUORUM", 3, False),
+        ("QUORUM", "ONE", 3, False),
+        ("ONE", "ONE", 1, True),
+        ("TWO", "TWO", 4, False),
+        ("LOCAL_QUORUM", "QUORUM", 5, True),
+    ],
+)
+def test_a_read_that_shares_a_replica_with_an_addition_shows_it(read_at, added_at, copies, owed):
+    late = (*replicated(copies), *SET, *leveled(read_at, added_at, "[]", "[1]"))
+    verdict = judge(SetFull(), *late)
+    assert (types(verdict), verdict.figures["stale"]) == (["stale-element"] if owed else [], 1)
+    if owed:
+        assert (verdict.anomalies[0].objects, verdict.anomalies[0].ops) == (("k.s",), (2, 4, 6))
+    counted = (*replicated(copies), *SET, "p0 invoke add k=k.s 2", "p0 ok", *leveled(read_at, added_at, "1"))
+    assert types(judge(Counter(), *counted)) == (["counter-out-of-bounds"] if owed else [])
+
+
+def test_what_no_addition_can_have_made_is_out_of_bounds_at_any_level():
+    for sum_read in ("4", "-1"):
+        lines = (*replicated(3), *SET, "p0 invoke add k=k.s 2", "p0 ok", *leveled("ONE", "ONE", sum_read))
+        assert types(judge(Counter(), *lines)) == ["counter-out-of-bounds"]
+    lines = (*replicated(3), "p0 invoke add k=k.s 5", "p0 ok", "p0 invoke add k=k.s -2", "p0 ok")
+    assert judge(Counter(), *lines, *leveled("ONE", "ONE", "-2", "5", "0")).valid is True
+
+
+def test_levels_promise_nothing_about_an_element_that_was_not_acknowledged_before():
+    before = (*replicated(3), "p1 invoke read k=k.s", *SET, "p1 ok []", *leveled("QUORUM", "QUORUM", "[1]"))
+    assert judge(SetFull(), *before).valid is True
+    unknown = (*replicated(3), "p0 invoke add k=k.s 1", "p0 info", *leveled("QUORUM", "QUORUM", "[]", "[1]"))
+    assert judge(SetFull(), *unknown).valid is True
+    # Known by a read alone: its quorum may be the only one that has it.
+    shown = (*replicated(3), "p0 invoke add k=k.s 1", "p0 info", *leveled("QUORUM", "QUORUM", "[1]", "[]", "[1]"))
+    assert judge(SetFull(), *shown).valid is True
+
+
+def test_levels_promise_nothing_while_the_replicas_change():
+    late = (*SET, *leveled("QUORUM", "QUORUM", "[]", "[1]"))
+    for copies in (4, 5):  # quorums of 3 and of 4 would meet, but for the replicas that come and go
+        changed = (*replicated(3), *replicated(copies, f="alter-keyspace"))
+        assert judge(SetFull(), *changed, *late).valid is True
+    assert judge(SetFull(), *late).valid is True
+    # That of another keyspace changes nothing here.
+    other = (*replicated(3), *replicated(5, key="l"), *late)
+    assert types(judge(SetFull(), *other)) == ["stale-element"]
+    joined = '-- bootstrap {"operation": 0, "nodes": ["n4"], "parameters": {}, "becomes": {"n4": "normal"}}'
+    rows = data_records(*replicated(3), joined, *late).history.to_pylist()
+    joining = [row | {"type": "invoke"} if row["f"] == "bootstrap" else row for row in rows]
+    assert SetFull().check(Records.of(pa.Table.from_pylist(joining, schema=HISTORY)), limit_s=10).valid is True
+
+
+def test_a_level_that_is_none_is_an_error():
+    with pytest.raises(HistoryError, match="SOME"):
+        judge(SetFull(), *replicated(3), *SET, *leveled("SOME", "QUORUM", "[]", "[1]"))

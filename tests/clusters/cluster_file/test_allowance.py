@@ -19,11 +19,16 @@ from schemaquake.harness.registry import load_all
 
 PLAN = Plan(system="cassandra:5.0.9", workloads=("register",), cluster="ssh", restart="none")
 FILE = ClusterFile.model_validate(
-    {"provider": "ssh", "nodes": tuple({"address": f"10.0.0.{number}"} for number in (1, 2, 3))}
+    {
+        "provider": "ssh",
+        "nodes": tuple({"address": f"10.0.0.{number}"} for number in (1, 2, 3)),
+        "spares": ({"address": "10.0.0.4"},),
+    }
 )
 NEMESES = load_all("nemeses")
 WORDS = {name: word for name, nemesis in NEMESES.items() if (word := nemesis_traits(nemesis).allowed_by) is not None}
-EVERYTHING = ("partition", "packets", "kill", "stop", "pause", "restart", "clock", "errors")
+TOPOLOGY = {name for name, word in WORDS.items() if word == "topology"}
+EVERYTHING = ("partition", "packets", "kill", "stop", "pause", "restart", "clock", "errors", "topology")
 
 
 def allowing(*words, **more):
@@ -44,13 +49,57 @@ def test_every_fault_of_ours_declares_a_word_of_the_file():
         "nobody can allow these: the files are an owner's"
     )
     ours = {name for name, nemesis in NEMESES.items() if not isinstance(nemesis, TopologyNemesis)}
-    assert ours - of_files == set(WORDS)
+    assert ours - of_files == set(WORDS) - TOPOLOGY
 
 
 @pytest.mark.parametrize("nemesis", sorted(NEMESES.keys() - WORDS.keys()))
-def test_a_deployed_cluster_keeps_its_members(nemesis):
+def test_what_no_word_allows_is_done_to_no_cluster_of_an_owner_s(nemesis):
     (said,) = refusals(replace(PLAN, nemeses=(nemesis,)), allowing(*EVERYTHING, max_fault_seconds=3600))
     assert said.startswith(f'nemesis "{nemesis}" declares no word of allow')
+
+
+def test_the_word_topology_allows_what_a_host_can_do_and_nothing_else():
+    assert {
+        "bootstrap", "decommission", "removenode", "assassinate", "replace", "move", "rf-change", "cms-reconfigure",
+        "pause-commits", "abort-bootstrap", "cancel-sequence",
+    } == TOPOLOGY  # fmt: skip
+
+
+@pytest.mark.parametrize("nemesis", sorted(TOPOLOGY))
+def test_an_operation_may_take_longer_than_any_fault(nemesis):
+    check_plan(replace(PLAN, nemeses=(nemesis,), spares=1), allowing("topology", max_fault_seconds=1))
+
+
+def test_a_fault_that_is_aimed_at_a_step_needs_its_own_word_and_ends_in_time():
+    plan = replace(PLAN, nemeses=("decommission",), options={"aim": "kill@stream"})
+    check_plan(plan, allowing("topology", "kill"))
+    (said,) = refusals(plan, allowing("topology"))
+    assert '-O aim=kill@stream needs "kill"' in said
+    longer = replace(plan, options={"aim": "kill@stream", "aim-s": "90"})
+    (said,) = refusals(longer, allowing("topology", "kill"))
+    assert "90 s" in said
+    assert "aim-s=60" in said
+    (said,) = refusals(replace(plan, options={"aim": "any"}), allowing(*EVERYTHING), error=PlanError)
+    assert "name the nemesis" in said
+
+
+@pytest.mark.parametrize(
+    ("nemesis", "options", "down"),
+    [("removenode", {}, 1), ("decommission", {}, 0), ("move", {"aim": "kill@stream"}, 1)],
+)
+def test_nodes_that_an_operation_takes_down_count(nemesis, options, down):
+    plan = replace(PLAN, nemeses=(nemesis,), options=options)
+    check_plan(plan, allowing("topology", "kill", max_nodes_down=1))
+    if down:
+        (said,) = refusals(plan, allowing("topology", "kill", max_nodes_down=0))
+        assert "takes down 1 nodes at once" in said
+    else:
+        check_plan(plan, allowing("topology", "kill", max_nodes_down=0))
+
+
+def test_no_more_spares_are_asked_for_than_the_file_names():
+    (said,) = refusals(replace(PLAN, spares=2), FILE, error=PlanError)
+    assert "--spares 2: the cluster file names 1" in said
 
 
 def test_a_run_without_faults_needs_no_word():
@@ -60,7 +109,8 @@ def test_a_run_without_faults_needs_no_word():
 
 @pytest.mark.parametrize(("nemesis", "word"), WORDS.items())
 def test_a_nemesis_needs_its_word_and_no_other(nemesis, word):
-    plan = replace(PLAN, nemeses=(nemesis,), options={"injection": "x"} if nemesis == "error-injection" else {})
+    options = {"injection": "x"} if nemesis == "error-injection" else {}
+    plan = replace(PLAN, nemeses=(nemesis,), options=options, spares=1)
     longest = {"max_fault_seconds": 3600}
     check_plan(plan, allowing(word, **longest))
     (said,) = refusals(plan, allowing(*(other for other in EVERYTHING if other != word), **longest))

@@ -65,6 +65,36 @@ def test_two_lines_and_a_node_are_a_cluster(read):
     assert (file.credentials, file.tls, file.system) == (None, None, None)
 
 
+def test_spares_are_counted_on_from_the_nodes_and_reached_as_they_are(read):
+    file = read("""
+        provider = "ssh"
+        shared = true
+        [ssh]
+        user = "us"
+        [joining]
+        empties = ["/data/cassandra"]
+        options_file = "/etc/joining"
+        [[nodes]]
+        address = "10.0.0.1"
+        [[nodes]]
+        address = "10.0.0.2"
+        [[spares]]
+        address = "10.0.0.9"
+        ssh = { host = "nine", user = "them" }
+    """)
+    assert (file.node_count, dict(file.addresses)) == (2, {"n1": "10.0.0.1", "n2": "10.0.0.2"})
+    assert dict(file.spare_addresses) == {"n3": "10.0.0.9"}
+    assert (file.access("n3").host, file.access("n3").user, file.access("n2").user) == ("nine", "them", "us")
+    assert (file.shared, file.joining.empties) == (True, ("/data/cassandra",))
+    usual = read('provider = "ssh"\n[[nodes]]\naddress = "10.0.0.1"\n')
+    assert (usual.shared, usual.joining.options_file) == (False, None)
+
+
+def test_a_spare_is_no_node_at_the_same_time(problems):
+    said = problems('provider = "ssh"\n[[nodes]]\naddress = "10.0.0.1"\n[[spares]]\naddress = "10.0.0.1"\n')
+    assert said == [(5, "10.0.0.1 is the address of 2 nodes; give each its own")]
+
+
 def test_containers_need_no_nodes_and_have_a_process_and_the_library_s_clock(read):
     file = read('provider = "docker"\n[docker]\nimage = "cassandra:5.0"\nnodes = 5\nmemory = "1g"\ncpus = 1\n')
     assert (file.node_count, file.addresses) == (5, {})
@@ -196,7 +226,7 @@ def test_everything_is_told_at_once_in_the_order_of_the_lines(problems):
         (2, 'allow has "kill" 2 times; once is enough'),
         (2, "allow[2] cannot be 'fire'; write 'partition', 'packets', 'kill', 'stop', 'pause', 'restart', 'clock', 'errors' or 'topology'"),
         (3, "cql_port must be a whole number; write it like cql_port = 9042"),
-        (4, 'the file has no key "colour"; take it out. Known: provider, system, keyspace_prefix, allow, max_fault_seconds, max_nodes_down, stop_if, consent_file, cql_port, credentials, tls, ssh, become, service, paths, clock, docker, nodes'),
+        (4, 'the file has no key "colour"; take it out. Known: provider, system, keyspace_prefix, allow, max_fault_seconds, max_nodes_down, stop_if, consent_file, cql_port, credentials, tls, ssh, become, service, paths, clock, docker, nodes, spares, joining, shared'),
         (5, 'credentials.password is missing; add password = { env = "CQL_PASSWORD" } or password = { file = "/etc/schemaquake/password" }'),
         (8, 'ssh has no key "usr"; did you mean "user"? Known: host, port, user, key, agent, known_hosts, fingerprint, jump'),
         (9, "ssh.key: a relative path points elsewhere once the file is copied; write it from / or from ~/"),
@@ -250,6 +280,11 @@ def test_everything_is_told_at_once_in_the_order_of_the_lines(problems):
         ("provider = 'docker'\n[[nodes]]\naddress = '10.0.0.1'", 2, "containers are made for the run and have no nodes"),
         ("provider = 'docker'\nconsent_file = '/x'", 2, "nobody has put a file on them"),
         ("provider = 'docker'\n[ssh]\nuser = 'me'", 2, "containers are made for the run and have no ssh"),
+        ("provider = 'docker'\n[[spares]]\naddress = '10.0.0.1'", 2, "have no spares; take it out: --spares 1 says how many"),
+        ("provider = 'docker'\nshared = true", 2, "containers are made for the run and have no shared"),
+        ("shared = 'no'", 1, "shared must be true or false"),
+        ("[joining]\nempties = ['/data']", 2, "joining.empties[1]: all that lies in this folder is deleted"),
+        ("[joining]\nempties = []", 2, "joining.empties is empty"),
         ("provider = 'ssh'\n[docker]\nimage = 'x'", 2, "has no containers; take [docker] out"),
         ("[docker]\nmemory = '1 GB'", 2, "docker.memory has the wrong form"),
         ("[docker]\ncpus = 0", 2, "docker.cpus is too small"),

@@ -1,6 +1,7 @@
 """Whole runs in containers: an image built here, an engine of the tests' own, and the verdicts that local runs have.
 
-The image is built as a user builds it, upon a Debian base by debootstrap; that takes a minute or more, once.
+The image is built as a user builds it, upon a Debian base by debootstrap; that takes a minute or more, so that
+`make test-setup` keeps the base, packed by the same code, for the engine of the next run.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from pathlib import Path
 import orjson
 import pytest
 from command import OF_CREATE_TABLE, anomalies, schemaquake
+from places import ROOT
 
+from schemaquake.clusters.docker.debian_base import base_name, import_base, own_suite
 from schemaquake.clusters.docker.engine import DockerEngine
 from schemaquake.clusters.docker.transport import DockerTransport
 from schemaquake.harness.faults.ledger import FILE_NAME, read_ledger
@@ -27,6 +30,7 @@ from schemaquake.harness.wait import until
 pytestmark = pytest.mark.cluster
 
 SYSTEM = "cassandra:5.0.9"
+KEPT_BASE = ROOT / ".venv" / "debian-base.tar"
 
 
 @pytest.fixture(scope="module")
@@ -35,13 +39,24 @@ def engine(engine_host):
         pytest.skip("there is no debootstrap (scripts/system-packages docker)")
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("DOCKER_HOST", engine_host)
+        _import_kept_base()
         done = schemaquake("image", SYSTEM, "--json", expected=(0, 254), limit_s=1800)
         if done.returncode == 254:
             pytest.skip(f"no image can be built here: {done.stderr.strip()[-500:]}")
         built = json.loads(done.stdout)
         assert built["image"] == f"schemaquake/{SYSTEM}"
+        assert built["base"] == base_name(own_suite())
         engine = DockerEngine.connect()
         yield engine
+        engine.close()
+
+
+def _import_kept_base():
+    """What `make test-setup` made, if it did: `schemaquake image` finds it, and makes its own otherwise."""
+    if KEPT_BASE.exists():
+        engine = DockerEngine.connect()
+        with KEPT_BASE.open("rb") as archive:
+            import_base(engine, archive, own_suite())
         engine.close()
 
 

@@ -103,12 +103,12 @@ def test_commands_are_root_s_and_know_nothing_of_a_shell(node):
 
 def test_a_node_that_cannot_be_reached_by_ssh_is_undone_by_its_guard(hosts, node):
     guard = Guard(node.transport, state=STATE, run="r1", verbs=node.undoing)
-    guard.arm(0, [Undo(verb="resume")], after_s=4)
+    guard.arm(0, [Undo(verb="resume")], after_s=8)
     node.pause()
     hosts["n1"].cut()
     with pytest.raises(NodeUnreachable):
         node.exec(["true"], timeout_s=1)
-    hosts["n1"].exec("sleep", "5")  # nobody can look meanwhile
+    hosts["n1"].exec("sleep", "9")  # nobody can look meanwhile
     hosts["n1"].mend()
     until(lambda: node.state() == "running", deadline_s=120, what="what the guard did")
     assert guard.fired(0) is not None

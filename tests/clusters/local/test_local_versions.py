@@ -19,6 +19,7 @@ OLD, NEW = "cassandra:5.0.9", "cassandra:6.0-alpha2"
 
 JAVA = """
 case "$*" in
+  *old.jar*NodeTool*) echo "${@: -2}" >> "$0.asked"; for bad in "$0.broken" "$0.answer"; do if [ -e "$bad" ]; then cat "$bad"; exit 1; fi; done ;;
   *NodeTool*) echo "${@: -2}" >> "$0.asked"; if [ -e "$0.answer" ]; then cat "$0.answer"; exit 1; fi ;;
   *) echo "$@"; exec sleep 120 ;;
 esac
@@ -194,3 +195,25 @@ def test_a_refused_end_goes_on_without_comparing_the_other_nodes(cluster, tmp_pa
     assert [line.split() for line in asked()[before:]] == [["--ignore", "10.77.0.1"]]
     answer.unlink()
     assert cluster.finish(NEW, on="n2", limit_s=30, insists=True).outcome == "ok"
+
+
+def test_a_node_whose_own_nodetool_does_not_run_is_drained_by_that_of_the_other_version(cluster, asked, tmp_path):
+    (tmp_path / "java.broken").write_text("NoSuchMethodError: DirectBuffer.cleaner()")
+    assert cluster.become("n1", NEW, limit_s=30).outcome == "ok"
+    assert [line.split()[-1] for line in asked()] == ["drain", "drain"]
+    assert cluster.running() == {"n1": NEW, "n2": OLD}
+
+
+def test_a_drain_that_neither_nodetool_can_ask_for_leaves_the_node_and_its_own_tool_as_they_were(
+    cluster, asked, tmp_path
+):
+    (tmp_path / "java.broken").write_text("NoSuchMethodError: DirectBuffer.cleaner()")
+    (tmp_path / "java.answer").write_text("Connection refused")
+    attempt = cluster.become("n1", NEW, limit_s=30)
+    assert (attempt.outcome, attempt.command) == ("info", "nodetool drain")
+    assert "DirectBuffer" in attempt.answer
+    assert cluster.running() == {"n1": OLD, "n2": OLD}
+    (tmp_path / "java.answer").unlink()
+    # Its own is asked again, which does not run.
+    assert cluster.nodes[0].nodetool("flush").exit_code == 1
+    assert len(asked()) == 3

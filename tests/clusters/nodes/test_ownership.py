@@ -35,7 +35,9 @@ def node(name, answer):
             raise answer
         return answer
 
-    return SimpleNamespace(name=name, nodetool=nodetool)
+    return SimpleNamespace(
+        name=name, manage=lambda command, *, timeout_s: nodetool(*command.arguments, timeout_s=timeout_s)
+    )
 
 
 def connector(rows):

@@ -20,8 +20,8 @@ class Node:
         self.boot = Boot(node=name, served=True, seconds=1.0)
         self.words = ""
 
-    def nodetool(self, *arguments, timeout_s):
-        self.ran.append(" ".join(arguments))
+    def manage(self, command, *, timeout_s):
+        self.ran.append(" ".join(command.arguments))
         answer = self.answers_left.pop(0)
         if isinstance(answer, Exception):
             raise answer

@@ -160,3 +160,38 @@ def test_the_same_order_has_the_same_end():
 def test_a_twin_has_no_messages_to_order():
     with pytest.raises(PlanError, match="nothing to order"):
         ends_of(FIVE, "create-create", options={"bugs": "none"})
+
+
+# ── a ring that changes ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_rows_are_found_in_every_order_looked_at_while_a_node_moves():
+    for named in ({"most": 6}, {"drawn": 6}):
+        for explored in ends_of(SIX, "move-write", options={"bugs": "none"}, **named).values():
+            assert (explored.ends, explored.complete) == ({(): 6}, False)
+            assert any("progress-barrier" in event for event in explored.shortest[()])
+            assert any("stream" in event for event in explored.shortest[()])
+
+
+@pytest.mark.parametrize(
+    ("bug", "shows"), [("unstreamed", "missed-quorum-write"), ("epoch-skipped", "divided-placements")]
+)
+def test_a_flaw_of_the_ring_breaks_every_order_looked_at(bug, shows):
+    for explored in ends_of(SIX, "move-write", options={"bug": bug}, most=3).values():
+        assert explored.ends == {(shows,): 3}
+
+
+@pytest.mark.long
+def test_a_flaw_that_few_orders_show_is_found_among_drawn_ones():
+    found = ends_of(SIX, "move-write", options={"bug": "old-replica-only"}, drawn=300)
+    assert any(("missed-quorum-write",) in explored.ends for explored in found.values())
+
+
+def test_draws_repeat():
+    once, twice = (ends_of(SIX, "move-write", options={"bugs": "none"}, drawn=3) for _ in range(2))
+    assert once == twice
+
+
+def test_a_ring_that_changes_by_the_clock_is_not_explored():
+    with pytest.raises(PlanError, match="by the clock"):
+        ends_of(FIVE, "move-write")

@@ -62,7 +62,7 @@ def test_a_node_that_is_killed_in_a_migration_starts_but_for_one_step_of_the_see
         rate=20,
         time_limit_s=20,
     )
-    assert set(run.types) == ({"node-died", "node-will-not-start"} if step == breaks else set())
+    assert set(run.types) == ({"node-will-not-start"} if step == breaks else set())
 
 
 def test_a_flaw_that_a_model_cannot_have_is_refused():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
-from simulated_runs import FIVE, RING_FLAWS, SCYLLA, SIX, simulate
+from simulated_runs import FIVE, LOSS_FLAWS, RING_FLAWS, SCYLLA, SIX, simulate
 
 from schemaquake.checkers.findings.catalogue import finders
 from schemaquake.clusters.systems.simulated.family import Simulated, blueprint_of, flaws_of, known_flaws, promises_of
@@ -59,7 +59,7 @@ PLANTED = {
     "uuid-clock": Planted(
         OLD["0.7"], "schema-churn", ("clock",), {"mode": "single"}, seed=1, named={"rate": 10, "time_limit_s": 30}
     ),
-    "marker-in-log": Planted(OLD["0.7"], "schema-churn", options={"kill.at": "0.7/apply/a5@10"}, seed=1, named=CHURN),
+    "marker-in-log": Planted(OLD["0.7"], "schema-churn", options={"kill.at": "0.7/apply/a5@60"}, seed=1, named=CHURN),
     "counter-id": Planted(OLD["1.1"], "racing-ddl", options={"races": "3"}, seed=1),
     "nanotime": Planted(OLD["1.1"], "schema-churn", ("kill",), {"mode": "single"}, seed=1, named=CHURN),
     "name-id": Planted(OLD["1.2"], "schema-churn", ("kill",), seed=1, named={"rate": 20, "time_limit_s": 30}),
@@ -80,8 +80,8 @@ PLANTED = {
     "peer-gap": Planted(SIX, "schema-churn", ("kill",), named={"rate": 60, "time_limit_s": 100}, seed=1),
 }
 QUICK = {"type-race", "write-meets-drop", "old-ballot"}
-ELSEWHERE = {"computed-memory", "own-retry", "files-stay", "retry-new-id", "vote-not-kept"} | RING_FLAWS
-"""Flaws whose damage is looked up in the nodes (`test_sound_designs`), or that only a rare order shows."""
+ELSEWHERE = {"computed-memory", "own-retry", "files-stay", "retry-new-id", "vote-not-kept"} | RING_FLAWS | LOSS_FLAWS
+"""Flaws whose damage is looked up in the nodes (`test_sound_designs`), that need a change of the ring, or that only a rare order shows."""
 CASES = [pytest.param(name, id=name, marks=() if name in QUICK else pytest.mark.long) for name in PLANTED]
 
 

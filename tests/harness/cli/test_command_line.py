@@ -72,6 +72,14 @@ WRONG = [
     ("an option of a workload that is none", [*RUN, "-O", "fast"], '-O needs name=value, not "fast"'),
     ("a list there is not", ["list", "wishes"], 'cannot list "wishes"; lists there are: workloads, nemeses, checkers'),
     ("a run that is none", ["heal", "."], "is not a run's folder: it has no plan.json"),
+    ("a notation without a ticket", ["report", "runs/latest", "--as", "jira"], "name its finding with --ticket"),
+    ("a date of no question", ["corpus", "--to", "t", "--query", "rates", "--since", "2026-11-01"], "--query new"),
+    ("a date that is none", ["corpus", "--to", "t", "--query", "new", "--since", "today"], "not today"),
+    (
+        "judging of no runs",
+        ["corpus", "--to", "t", "--query", "rates", "--judge"],
+        "--judge is for runs that are named",
+    ),
 ]
 
 
@@ -195,6 +203,8 @@ def test_nemeses_are_listed_with_what_they_need_and_the_word_that_allows_them(sc
     document = orjson.loads(schemaquake("list", "nemeses", "--json")[1])
     assert document["clock"].items() >= {"needs": "clock", "allowed_by": "clock"}.items()
     assert document["rolling-restart"].items() >= {"needs": "signals", "allowed_by": "restart"}.items()
+    assert document["decommission"].items() >= {"needs": "topology", "allowed_by": "topology"}.items()
+    assert document["address-change"]["allowed_by"] == "-"
     assert document["error-injection"].items() >= {"needs": "-", "allowed_by": "errors"}.items()
 
 

@@ -41,7 +41,9 @@ class Session:
 def requests(log, invoke=lambda _operation: Completion(type="info", value=None, error="words")):
     connector = SimpleNamespace(connect=lambda _node, *, request_timeout_s: Session(log, invoke))
     cluster = SimpleNamespace(connector=lambda: connector)
-    return ClientRequests(cluster, lambda *event: log.append(event), prefix="sq", request_timeout_s=5)
+    return ClientRequests(
+        cluster, SimpleNamespace(event=lambda *event: log.append(event)), prefix="sq", request_timeout_s=5
+    )
 
 
 def test_both_ends_are_recorded_and_no_process_asks_twice():

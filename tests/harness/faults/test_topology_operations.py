@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from changing_cluster import ChangingCluster
 
-from schemaquake.harness.errors import PlanError
+from schemaquake.harness.errors import HealError, PlanError, StartTimeout
 from schemaquake.harness.faults.executor import FaultExecutor, FaultSkipped
 from schemaquake.harness.faults.ledger import Ledger
 from schemaquake.harness.faults.membership import Roster, TopologyOperations
@@ -76,7 +76,39 @@ def test_a_fault_of_the_network_may_include_a_node_that_left(operations, disturb
             executor.inject(nemesis, fault)
 
 
-def test_a_cluster_that_prepares_no_spares_refuses_them(tmp_path):
+@pytest.mark.parametrize("left", [True, False])
+def test_a_server_that_was_to_be_brought_back_may_have_left_meanwhile(operations, left):
+    """Killed while it leaves, started, and the operation went on to its end: it serves nobody, and nothing is wrong with that."""
+    healed = []
+
+    def heal(_cluster, fault):
+        if "n2" not in fault.nodes:
+            healed.append(fault.nodes)
+            return {"nodes": list(fault.nodes)}
+        if left:
+            operations.cluster.states["n2"] = "left"
+        raise HealError("n2: it did not serve within 120 s") from StartTimeout("n2")
+
+    nemesis = SimpleNamespace(name="some", disturbs="process", inject=lambda *_: {}, heal=heal)
+    notes = []
+    executor = FaultExecutor(
+        operations.cluster, operations.ledger, note=lambda f, value: notes.append((f, value)), roster=operations.roster
+    )
+    fault = operation("n2", "n3", nemesis="some")
+    executor.inject(nemesis, fault)
+    operations.roster.note(1, TopologyChange(becomes={"n2": "left"}, outcome=None))
+    if left:
+        assert executor.heal(fault.id) == {"nodes": ["n3"], "gone": ["n2"]}
+        assert healed == [("n3",)]
+        assert "fault-failed" not in [f for f, _ in notes]
+    else:
+        with pytest.raises(HealError, match="did not serve"):
+            executor.heal(fault.id)
+        assert "fault-failed" in [f for f, _ in notes]
+
+
+def test_a_cluster_that_prepares_no_spares_refuses_them(tmp_path, monkeypatch):
+    monkeypatch.setattr("schemaquake.harness.run.runner.load", lambda *_: SimpleNamespace(name="bare"))
     with pytest.raises(PlanError, match="--spares"):
         execute(Plan(**PLAN, cluster="ssh", spares=1), tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -19,6 +19,7 @@ from schemaquake.harness.model.verdict import (
     Stat,
     Verdict,
     combine,
+    describe_doubts,
     make_stats,
     merge_doubts,
 )
@@ -119,6 +120,24 @@ def test_a_verdict_of_a_later_schema_is_refused():
 def test_a_checker_judged_nothing_if_that_is_all_it_has_to_say(valid, kinds, nothing):
     doubts = tuple(Doubt(kind, str(number)) for number, kind in enumerate(kinds))
     assert Verdict(valid=valid, checker="c", doubts=doubts).judged_nothing is nothing
+
+
+def test_a_person_reads_once_what_several_checkers_doubt():
+    doubts = [
+        Doubt("unread", "n3 was not read", ("k.a",), "objects"),
+        Doubt("time", "n3 was not read", (), "objects"),
+        *(Doubt("unread", "n3 was not read", ("k.b", "k.a"), f"checker {number}") for number in range(4)),
+        Doubt("nothing-to-judge", "no set", (), None),
+    ]
+    assert describe_doubts(doubts) == (
+        "objects, checker 0, checker 1 and 2 more: n3 was not read (k.a, k.b)",
+        "objects: n3 was not read",
+        "nothing to judge: no set",
+    )
+    assert describe_doubts([doubts[0], Doubt("unread", "n3 was not read", (), "rows")]) == (
+        "objects, rows: n3 was not read",
+    ), "one of them doubts everything"
+    assert describe_doubts([]) == ()
 
 
 def test_doubts_that_say_the_same_of_several_objects_are_one():

@@ -12,7 +12,7 @@ from unittest.mock import ANY
 
 import orjson
 import pytest
-from scripted_cluster import calls, phases
+from scripted_cluster import ScriptedNode, calls, phases
 
 from schemaquake.harness.errors import ClusterError, EnvironmentLacks, NodeDied, NotApplicable
 from schemaquake.harness.faults.ledger import FILE_NAME, Ledger
@@ -113,6 +113,50 @@ def test_a_run_goes_through_its_phases_in_order(conduct, folder, observations):
         for node in ("n1", "n2"):
             assert {(phase, node, kind) for kind in ("version", "keyspace", "data-directory")} <= seen
     assert ("running", "n1", "version") in seen
+
+
+def test_where_the_first_node_takes_the_setup_the_others_are_started_after_it(conduct, folder, observations):
+    script = {"setup 0": "note set-up; ok setup", "setup 1": "ok never", "prepare": "ok prepare", "shows n1": "b"}
+    script |= {"shows n2": "a b", "main": "ok main"}
+    events = conduct(script, workloads=("first",), restart="none")
+
+    assert calls(folder) == ["cluster start first", "n1 start", "cluster start others", "n2 start", "cluster stop"]
+    about = ("node-start", "membership", "settle", "set-up")
+    told = [(e["f"], e["node"] if e["f"] == "node-start" else None) for e in events if e["f"] in about]
+    assert told[:5] == [
+        ("node-start", "n1"),
+        ("set-up", None),
+        ("node-start", "n2"),
+        ("membership", None),
+        ("settle", None),
+    ]
+    words = [(e["node"], *e["value"]["words"]) for e in events if e["f"] == "ok" and e["type"] == "ok"]
+    assert words[0] == ("n1", "setup")
+    assert sorted(words[1:3]) == [("n1", "prepare"), ("n2", "prepare")]
+    assert notes(events, "settle")[0][1]["versions"] == {"n1": "b", "n2": "b"}
+    assert {o["node"] for o in observations(folder / "journals") if o["phase"] == "settled"} == {"n1", "n2"}
+
+
+def test_logs_of_nodes_that_start_after_the_setup_belong_to_the_evidence(conduct, folder, monkeypatch):
+    """Their files are not there yet when the run is planned; a note without them would say that their logs are missing."""
+    monkeypatch.setattr(ScriptedNode, "log_text", lambda node: "a line" if node.starts else "")
+    events = conduct({"setup": "ok"}, workloads=("first",), restart="none")
+    assert [value["logs"] for _, value in notes(events, "run-planned")] == [["n1", "n2"]]
+
+
+def test_a_workload_that_says_nothing_of_it_is_set_up_on_all_nodes_beside_one_that_does(conduct, folder):
+    conduct({"setup": "ok"}, workloads=("first", "scripted"), restart="none")
+    assert calls(folder)[0] == "cluster start"
+
+
+@pytest.mark.parametrize("script", [{"others": "die"}, {"setup": "fail"}], ids=["others-die", "setup-refused"])
+def test_a_run_whose_other_nodes_never_start_ends_before_anything_is_raced(conduct, folder, history, script):
+    with pytest.raises(ClusterError):
+        conduct(
+            {"main": "ok", **({"setup": "require 0.1 fail"} if "setup" in script else script)}, workloads=("first",)
+        )
+    assert calls(folder)[-1] == "cluster stop"
+    assert not [e for e in history(folder / "journals") if e["value"] == {"phase": "main", "state": "begins"}]
 
 
 def test_nodes_that_can_be_had_to_catch_up_are_before_each_final_reading(conduct, folder, observations):

@@ -80,6 +80,24 @@ def test_one_bit_of_one_file_of_users_flips_and_flips_back(cluster, kind):
         cluster.by_name[name].started = 0
 
 
+@pytest.mark.parametrize("kind", ["sstable", "commitlog"])
+def test_a_guard_flips_it_back_by_its_commands_alone_before_the_fault_after_it_and_twice(cluster, kind):
+    before = contents(cluster.folder)
+    nemesis, (fault, *_) = planned(kinds=kind)
+    ((name, undo),) = nemesis.undo(cluster, fault).items()
+    assert [each.verb for each in undo] == [None, "resume", "start"]
+
+    def guard():
+        return subprocess.run(undo[0].argv, capture_output=True, text=True, check=True).stdout.strip()
+
+    assert guard() == "none"
+    nemesis.inject(cluster, fault)
+    assert contents(cluster.folder) != before
+    assert [guard(), guard()] == ["restored", "none"]
+    assert contents(cluster.folder) == before
+    assert nemesis.heal(cluster, fault)["restored"] == {name: "none"}
+
+
 def test_rows_are_flushed_before_so_that_there_is_a_file(cluster):
     nemesis, (fault, *_) = planned(kinds="sstable")
     nemesis.inject(cluster, fault)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from changing_cluster import ChangingCluster
 
-from schemaquake.harness.errors import PlanError
+from schemaquake.harness.errors import ClusterError, PlanError
 from schemaquake.harness.model.context import Context
-from schemaquake.harness.model.protocols import OwnLack, TopologyNemesis
+from schemaquake.harness.model.protocols import Fault, OwnLack, TopologyNemesis
 from schemaquake.harness.registry import load
-from schemaquake.nemeses.topology import attempts, metadata_service
+from schemaquake.nemeses.topology import attempts, lost_majority, metadata_service
 
 KINDS = ("bootstrap", "decommission", "removenode", "assassinate", "replace", "move", "cms-reconfigure")
 CONTEXT = Context(seed=7, nodes=("n1", "n2", "n3", "n4"), spares=("n5", "n6"), time_limit_s=100)
@@ -19,7 +20,8 @@ CONTEXT = Context(seed=7, nodes=("n1", "n2", "n3", "n4"), spares=("n5", "n6"), t
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch):
-    monkeypatch.setattr(attempts, "pause_for", lambda _seconds: None)
+    for module in (attempts, lost_majority):
+        monkeypatch.setattr(module, "pause_for", lambda _seconds: None)
 
 
 def planned(kind, *, seed=7, **options):
@@ -98,6 +100,46 @@ def test_a_failed_decommission_is_tried_again_or_aborted(answers, way, outcome, 
     assert [verb for verb, *_ in cluster.asked] == verbs
 
 
+LEAVE, STAY = "decommission", "abort-leave"
+
+
+@pytest.mark.parametrize(
+    ("answers", "outcome", "verbs"),
+    [
+        (["info", "ok", "ok"], "ok", [LEAVE, STAY, LEAVE]),
+        (["info", "ok", "info", "ok", "ok"], "ok", [LEAVE, STAY, LEAVE, STAY, LEAVE]),
+        # What the first attempt had done was undone, so the refusal speaks of all there is.
+        (["info", "ok", "fail"], "fail", [LEAVE, STAY, LEAVE]),
+        # There was nothing to abort, or so it seems.
+        (["info", "info", "ok"], "ok", [LEAVE, STAY, LEAVE]),
+        (["info", "fail", "fail"], "info", [LEAVE, STAY, LEAVE]),
+        (["info"] * 9, "info", [LEAVE, STAY] * 3 + [LEAVE]),
+        (["info", "ok"] * 3 + ["info"], "info", [LEAVE, STAY] * 3 + [LEAVE]),
+        (["ok"], "ok", [LEAVE]),
+        (["fail"], "fail", [LEAVE]),
+    ],
+)
+def test_a_decommission_that_starts_over_is_aborted_first_and_rows_are_written_in_between(
+    monkeypatch, answers, outcome, verbs
+):
+    pauses = []
+    monkeypatch.setattr(attempts, "pause_for", pauses.append)
+    done, cluster, _ = carried_out("decommission", answers=answers, after_failure="start-over")
+    assert done.type == outcome
+    assert [verb for verb, *_ in cluster.asked] == verbs
+    assert pauses.count(15.0) == verbs.count(LEAVE) - 1
+
+
+def test_a_node_starts_over_by_a_restart_where_nothing_aborts():
+    done, cluster, operation = carried_out(
+        "decommission", answers=["info", "ok"], lacks=["abort-leave"], after_failure="start-over"
+    )
+    assert done.type == "ok"
+    assert cluster.by_name[operation.nodes[0]].started == 1
+    assert [attempt["command"] for attempt in done.value["attempts"]][1] == "restart"
+    assert [verb for verb, *_ in cluster.asked] == [LEAVE, LEAVE]
+
+
 def test_where_nothing_aborts_a_decommission_the_node_is_restarted():
     done, cluster, operation = carried_out(
         "decommission", answers=["info"], lacks=["abort-leave"], after_failure="abort"
@@ -154,6 +196,34 @@ def test_a_node_that_others_take_for_alive_is_not_taken_out(kind):
     done, cluster, operation = carried_out(kind, taken_for_alive=True)
     assert (done.type, cluster.asked) == ("fail", [])
     assert cluster.by_name[operation.nodes[0]].state() == "running"
+
+
+def test_a_majority_dies_and_the_others_recover_the_group_and_remove_the_dead():
+    done, cluster, operation = carried_out("lost-majority", behind="false")
+    dead = operation.nodes
+    assert (done.type, len(dead)) == ("ok", 2)
+    assert [verb for verb, *_ in cluster.asked] == ["recover-group", "remove", "remove"]
+    assert [about for verb, _, about in cluster.asked if verb == "remove"] == list(dead)
+    assert {cluster.by_name[name].state() for name in dead} == {"stopped"}
+
+
+@pytest.mark.parametrize("answers", [["info"] * 9, ["ok", *["info"] * 9]])
+def test_nodes_of_a_lost_majority_are_never_started_again(answers):
+    done, cluster, operation = carried_out("lost-majority", answers=answers)
+    assert done.type == "info"
+    assert {cluster.by_name[name].state() for name in operation.nodes} == {"stopped"}
+
+
+def test_a_majority_that_is_taken_for_alive_is_started_again():
+    done, cluster, operation = carried_out("lost-majority", taken_for_alive=True)
+    assert (done.type, cluster.asked) == ("fail", [])
+    assert {cluster.by_name[name].state() for name in operation.nodes} == {"running"}
+
+
+@pytest.mark.parametrize("options", [{"nodes": "n2"}, {"nodes": "n2+n3+n4"}, {"nodes": "n2+n9"}, {"behind": "pray"}])
+def test_as_many_die_as_make_a_majority_impossible_and_fewer_than_a_row_has_replicas(options):
+    with pytest.raises(PlanError):
+        planned("lost-majority", **options)
 
 
 def test_a_replacement_has_a_new_address_or_the_same():
@@ -258,3 +328,20 @@ def test_where_commits_cannot_be_paused_nothing_is_planned():
     nemesis, _ = planned("pause-commits")
     assert nemesis.missing(ChangingCluster(CONTEXT.nodes)) is None
     assert nemesis.missing(ChangingCluster(CONTEXT.nodes, lacks=["resume-commits"])) == "no resume-commits"
+
+
+def test_a_cluster_whose_members_nobody_names_is_not_up_and_attempts_go_on(monkeypatch):
+    monkeypatch.setattr(attempts, "pause_for", lambda _seconds: None)
+    monkeypatch.setattr(attempts, "_BACK_LIMIT_S", 0)
+
+    class Silent(ChangingCluster):
+        def members(self):
+            raise ClusterError("no node answers that could list the members")
+
+    cluster = Silent(("n1", "n2"), answers=("info", "ok"))
+    assert not attempts.all_up(cluster)
+    assert attempts.all_up(ChangingCluster(("n1", "n2")))
+    ask = partial(cluster.ask, "cleanup", on="n1", limit_s=1)
+    operation = Fault(id=0, nemesis="x", begins_s=0, ends_s=1, nodes=("n1",), parameters={"after_failure": "retry"})
+    done = attempts.try_out(operation, ask, attempts.Recovery(up=partial(attempts.all_up, cluster), retry=ask))
+    assert (done.type, [one["outcome"] for one in done.value["attempts"]]) == ("ok", ["info", "ok"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from bundles import RUN, contents_of, forged, judged_run, repacked
 
 from schemaquake.clusters.systems.checksums import published
-from schemaquake.harness.errors import ExitCode, HistoryError, PlanError
+from schemaquake.harness.errors import ExitCode, FetchError, HistoryError, PlanError
 from schemaquake.harness.sealed_json import dump_sealed, load_sealed
 from schemaquake.results.bundle.bundling import bundle_run
 from schemaquake.results.bundle.manifest import MANIFEST, Manifest
@@ -114,23 +115,67 @@ def test_a_manifest_that_says_what_no_file_says_differs(bundle, tmp_path):
     assert {name for name in forged_names if any(name in line for line in lines)} == {*forged_names}
 
 
-def test_jars_are_those_that_were_published_or_somebodys_own(run, tmp_path):
-    name = "cassandra-all-5.0.9.jar"
-    right, wrong = {name: published()[name]}, {name: published()[name].replace("0", "1")}
+OWN_JAR = "cassandra-all-5.0.9.jar"
+PUBLISHED = {OWN_JAR: published()[OWN_JAR]}
+UNKNOWN = {"cassandra-all-5.0.3.jar": "3" * 64, "library-1.jar": "1" * 64}
 
-    def judged(jars, **changed):
+
+@pytest.fixture
+def judged_jars(run, tmp_path):
+    """Judge lists of jars, as `local.json` has them: of a run's system, and of those that it was upgraded to."""
+
+    def judge(jars, *, others=None, checksums=None, system="cassandra:5.0.9", **changed):
         folder = shutil.copytree(run, tmp_path / "run", dirs_exist_ok=True)
-        document = load_sealed((run / "plan.json").read_bytes()) | {"system": "cassandra:5.0.9"} | changed
+        document = load_sealed((run / "plan.json").read_bytes()) | {"system": system} | changed
         (folder / "plan.json").write_bytes(dump_sealed(document))
-        return _jars(Store(folder), Manifest(files={}, predicate={"jars": jars}))
+        further = {name: {"jars": found} for name, found in (others or {}).items()}
+        (folder / "local.json").write_text(json.dumps({"jars": jars, "others": further}))
+        return _jars(Store(folder), checksums)
 
-    assert judged(right).state == "ok"
-    (line,) = judged(wrong).details
-    assert name in line
-    assert published()[name] in line
-    assert judged(right | {"unheard-of-1.0.jar": "0" * 64}).state == "differs"
-    assert judged("rubbish").state == "differs"
-    assert judged(wrong, distribution="/own").state == "not checked"
+    return judge
+
+
+def test_jars_are_those_that_were_published_or_somebodys_own(judged_jars):
+    wrong = {OWN_JAR: published()[OWN_JAR].replace("0", "1")}
+    assert judged_jars(PUBLISHED).state == "ok"
+    (line,) = judged_jars(wrong).details
+    assert OWN_JAR in line
+    assert published()[OWN_JAR] in line
+    assert judged_jars(PUBLISHED | {"unheard-of-1.0.jar": "0" * 64}).state == "differs"
+    assert judged_jars({}).state == "not checked"
+    assert judged_jars({"guava-1.jar": "0" * 64}).state == "differs"
+    assert judged_jars("rubbish").state == "differs"
+    assert judged_jars(wrong, distribution="/own").state == "not checked"
+
+
+def test_jars_of_an_upgrade_are_compared_for_each_version(judged_jars):
+    later = "cassandra-all-6.0-alpha2.jar"
+    right = {"cassandra:6.0-alpha2": {later: published()[later]}}
+    assert judged_jars(PUBLISHED, others=right).state == "ok"
+    assert judged_jars(PUBLISHED, others={"cassandra:6.0-alpha2": {later: "0" * 64}}).state == "differs"
+    assert judged_jars(PUBLISHED, others={"cassandra:6.0-alpha2": PUBLISHED}).state == "differs"
+    assert judged_jars(PUBLISHED, others=right, distribution="/own").state == "not checked"
+
+
+def test_jars_of_a_version_without_known_checksums_are_fetched_or_not_checked(judged_jars):
+    asked = []
+
+    def checksums(version):
+        asked.append(version)
+        return UNKNOWN
+
+    def refused(version):
+        raise FetchError(f"{version}: no network")
+
+    assert judged_jars(UNKNOWN, system="cassandra:5.0.3").state == "not checked"
+    assert judged_jars(UNKNOWN, system="cassandra:5.0.3", checksums=refused).details == ("5.0.3: no network",)
+    assert judged_jars(UNKNOWN, system="cassandra:5.0.3", checksums=checksums).state == "ok"
+    assert asked == ["5.0.3"]
+    for changed, state in (("2" * 64, "differs"), ("1" * 64, "ok")):
+        other = UNKNOWN | {"library-1.jar": changed}
+        assert judged_jars(other, system="cassandra:5.0.3", checksums=checksums).state == state
+    further = UNKNOWN | {"library-2.jar": "2" * 64}
+    assert judged_jars(further, system="cassandra:5.0.3", checksums=checksums).state == "not checked"
 
 
 @pytest.mark.parametrize("missing", ["plan.json", "verdict.json", "summary.json"])

@@ -7,6 +7,7 @@ from contextlib import suppress
 
 import pytest
 
+from schemaquake.harness import compiled
 from schemaquake.results.engines.deadline import Overdue, deadline
 
 
@@ -22,6 +23,24 @@ def test_what_does_not_end_is_ended():
     with pytest.raises(Overdue), deadline(0.1):
         careless()
     assert 0.1 <= time.monotonic() - began < 5
+
+
+def test_the_time_in_which_something_is_compiled_does_not_count(monkeypatch):
+    compiling = compiled._Compiling()
+    monkeypatch.setattr(compiled, "_compiling", compiling)
+    compiled_until: list[float] = []
+
+    def compiles_first() -> None:
+        time.sleep(0.3)
+        compiled_until.append(time.monotonic())
+        compiling.end()
+        careless()
+
+    compiling.begin()
+    with pytest.raises(Overdue), deadline(0.05):
+        compiles_first()
+    assert compiled_until
+    assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
 
 
 def test_what_ends_in_time_is_left_alone_and_no_alarm_remains():

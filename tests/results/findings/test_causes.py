@@ -11,7 +11,7 @@ from schemaquake.results.findings.cause import Cause, read_design
 from schemaquake.results.findings.description import describe_cause, describe_rate
 from schemaquake.results.findings.finding import Rate
 from schemaquake.results.findings.known import known_finding, known_findings
-from schemaquake.results.findings.shapes import parse_shape
+from schemaquake.results.findings.shapes import _with_letters, parse_shape
 from schemaquake.results.matrix.eras import ERAS
 
 DESIGN = {"product": "cassandra", "era": "system_schema"}
@@ -55,6 +55,9 @@ def test_entries_are_canonical_and_speak_of_what_there_is() -> None:
         letters = [shape.object for shape in entry.statements]
         assert set(letters) <= set("ABC"), entry.title
         assert [parse_shape(str(shape)) for shape in entry.statements] == list(entry.statements)
+        assert tuple(_with_letters(list(entry.statements))) == entry.statements, (
+            f"{entry.title}: no cause has this order"
+        )
         assert entry.eras <= eras, entry.title
         assert entry.symptoms <= CATALOGUE.keys(), entry.title
         assert entry.tickets or entry.page, entry.title

@@ -279,6 +279,28 @@ def sizes_of_risky_batches(*, poisonous: bool, system: str = OLD) -> list[int]:
     return sizes
 
 
+@pytest.mark.parametrize(
+    ("unanswered", "at_large", "hunted"),
+    [
+        (1, ["unexpected-log-error"], False),
+        (1, ["unexpected-log-error", "unavailable"], False),
+        (1, ["unexpected-log-error", "schema-disagreement"], True),
+        (0, ["unexpected-log-error"], True),
+        (1, ["node-will-not-start"], True),
+    ],
+)
+def test_an_error_of_changes_that_were_answered_by_one_is_not_hunted(
+    unanswered: int, at_large: list[str], *, hunted: bool
+) -> None:
+    wanted = schedule(systems=(OLD,), tries=1, batch=len(CELLS))
+    first = wanted.next()
+    assert first is not None
+    done = finished(first, at_large=at_large)
+    races = (replace(done.facts.races[0], unanswered=unanswered), *done.facts.races[1:])
+    wanted.finished(DoneBatch(first, replace(done.facts, races=races)))
+    assert (wanted.next() is not None) is hunted
+
+
 def test_batches_of_risky_cells_grow_where_nothing_poisons_a_cluster() -> None:
     wanted = sizes_of_risky_batches(poisonous=False)
     assert wanted[0] >= 12

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import sys
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -18,9 +19,17 @@ from schemaquake.results.grid.folder import DoneBatch, GridFolder
 from schemaquake.results.grid.plan import Batch
 from schemaquake.results.grid.schedule import GridSchedule
 from schemaquake.results.grid.session import GridSession
-from schemaquake.workloads.statements.meetings import meetings
+from schemaquake.workloads.statements.meetings import Meeting, meetings
 
-CELLS = [cell for cell in meetings() if cell.name.startswith("drop-type/")][:6]
+
+@cache
+def drops_of_types() -> Sequence[Meeting]:
+    return [cell for cell in meetings() if cell.name.startswith("drop-type/")]
+
+
+def cells_of_types() -> Sequence[Meeting]:
+    return drops_of_types()[:6]
+
 
 _ANSWERS = """
 import json, sys
@@ -41,9 +50,9 @@ def session(folder: GridFolder, script: str) -> GridSession:
     return GridSession(
         folder.plan(),
         folder,
-        {OLD: CELLS},
+        {OLD: cells_of_types()},
         {OLD: 1},
-        argv=(sys.executable, "-c", f"CELL = {CELLS[0].name!r}\n{script}"),
+        argv=(sys.executable, "-c", f"CELL = {cells_of_types()[0].name!r}\n{script}"),
     )
 
 
@@ -63,8 +72,8 @@ def test_a_grid_is_raced_drawn_and_continued(tmp_path: Path) -> None:
     )
     assert ending == "known"
     assert len(counted) == 3
-    assert {cell.name: cell.state for cell in cells}[CELLS[0].name] == "broke"
-    assert pq.read_table(folder.path / "cells.parquet").num_rows == len(CELLS)
+    assert {cell.name: cell.state for cell in cells}[cells_of_types()[0].name] == "broke"
+    assert pq.read_table(folder.path / "cells.parquet").num_rows == len(cells_of_types())
     assert "dangling-type" in (folder.path / "grid.html").read_text()
     assert "dangling-type" in (folder.path / "grid.md").read_text()
     again: list[DoneBatch] = []
@@ -101,7 +110,7 @@ def test_an_interrupted_grid_ends_its_processes_and_keeps_what_is_known(tmp_path
     def interrupt(_schedule: GridSchedule, _done: DoneBatch) -> None:
         raise KeyboardInterrupt
 
-    first = f"if {CELLS[0].name!r} in json_cells():\n    answer()\nelse:\n    {slow}"
+    first = f"if {cells_of_types()[0].name!r} in json_cells():\n    answer()\nelse:\n    {slow}"
     helpers = (
         "import json, sys\n"
         "def json_cells(): return json.load(open(sys.argv[1]))['options']['cells'].split(',')\n"
@@ -110,7 +119,7 @@ def test_an_interrupted_grid_ends_its_processes_and_keeps_what_is_known(tmp_path
     cells, ending = session(folder, helpers + first).run(jobs=2, budget_s=None, look=interrupt)
     assert ending == "interrupted"
     assert sum(cell.state in {"held", "refused"} for cell in cells) == 3
-    assert sum(cell.state == "not run" for cell in cells) == len(CELLS) - 3
+    assert sum(cell.state == "not run" for cell in cells) == len(cells_of_types()) - 3
 
 
 def units(folder: GridFolder) -> Sequence[Batch]:
@@ -141,7 +150,7 @@ def test_what_is_no_grid_s_folder_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_could_not_be_raced_is_tried_again_when_the_grid_is_continued(tmp_path: Path) -> None:
-    folder = made(tmp_path, tries=1, batch=len(CELLS))
+    folder = made(tmp_path, tries=1, batch=len(cells_of_types()))
     broken, ending = session(folder, "raise SystemExit('no room')").run(jobs=1, budget_s=None, look=silent)
     assert (ending, {cell.state for cell in broken}) == ("known", {"not run"})
     mended, ending = session(GridFolder(folder.path), _ANSWERS).run(jobs=1, budget_s=None, look=silent)
@@ -172,7 +181,13 @@ def test_a_plan_that_is_none_is_damage(tmp_path: Path, document: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--tries", "0"], ["--lanes", "0"], ["--batch", "0"], ["--jobs", "0"], ["--cells", "no/such"]]
+    "arguments",
+    [
+        *(["--tries", "0"], ["--lanes", "0"], ["--batch", "0"], ["--jobs", "0"], ["--cells", "no/such"]),
+        *(["--cells", ""], ["--mode", ""], ["--mode", "barier"], ["--nodes", "1"], ["--nodes", "0"]),
+        *(["--time-budget", "nan"], ["--time-budget", "-1"]),
+    ],
+    ids=" ".join,
 )
 def test_a_grid_of_nothing_is_refused(tmp_path: Path, arguments: list[str]) -> None:
     said = CliRunner().invoke(
@@ -180,3 +195,42 @@ def test_a_grid_of_nothing_is_refused(tmp_path: Path, arguments: list[str]) -> N
     )
     assert isinstance(said.exception, PlanError)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "given",
+    [["--seed", "2"], ["--seed", "1"], ["--system", OLD], ["--mode", "single"], ["-O", "lanes=2"], ["--quick"]],
+    ids=" ".join,
+)
+def test_a_grid_is_not_continued_with_another_plan_than_its_own(tmp_path: Path, given: list[str]) -> None:
+    folder = made(tmp_path, tries=1)
+    said = CliRunner().invoke(application(), ["grid", "--resume", str(folder.path), "--time-budget", "0", *given])
+    assert isinstance(said.exception, PlanError)
+    assert f"leave out {given[0]}" in str(said.exception)
+
+
+def _on(server: str) -> str:
+    return _ANSWERS.replace('"doubts": []}, open', f'"doubts": [], "server": "{server}"}}, open')
+
+
+def test_races_of_another_build_under_the_same_name_are_not_counted(tmp_path: Path) -> None:
+    """A jar that was exchanged between two sessions would otherwise make one rate of two servers."""
+    folder = made(tmp_path, tries=1, batch=3)
+    session(folder, _ANSWERS).run(jobs=1, budget_s=None, look=silent)  # recorded before builds were told apart
+    more = made(tmp_path / "more", tries=1, batch=3)
+    for one in folder.done():
+        more.append(one)
+    every = drops_of_types()[:12]
+
+    def on(server: str, count: int) -> None:
+        one = session(more, _on(server))
+        one.cells = {OLD: every[:count]}
+        one.run(jobs=1, budget_s=None, look=silent)
+
+    on("aaaa", 9)
+    known = len(more.done())
+    with pytest.raises(HistoryError, match="bbbb, and theirs is aaaa"):
+        on("bbbb", 12)
+    assert len(more.done()) == known
+    on("aaaa", 12)
+    assert {cell for one in more.done() for cell in one.unit.cells} == {cell.name for cell in every}

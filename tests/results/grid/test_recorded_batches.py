@@ -11,6 +11,8 @@ import pytest
 from grids import NEW, OLD, finished, grid_plan, race
 
 from schemaquake.harness.errors import HistoryError
+from schemaquake.results.findings.cause import Cause, read_design
+from schemaquake.results.findings.known import known_findings
 from schemaquake.results.grid.facts import FoundCause
 from schemaquake.results.grid.folder import DoneBatch
 from schemaquake.results.grid.plan import Batch
@@ -87,3 +89,19 @@ def test_what_became_known_of_a_finding_counts_for_all_its_races() -> None:
     races = [race(CELLS[0], "lost-column", finding=one) for one in (new, known, other)] + [race(CELLS[1])]
     (done,) = with_newest_findings([DoneBatch(batch(0), replace(finished(batch(0)).facts, races=tuple(races)))])
     assert [one.finding for one in done.facts.races] == [known, known, other, None]
+
+
+def test_an_entry_that_was_written_later_is_found_by_the_finding_s_id() -> None:
+    entry = next(one for one in known_findings() if one.symptoms and not one.alone and "system_schema" in one.eras)
+    product, era = read_design(OLD)
+    cause = Cause(product=product, era=era, statements=entry.statements, fault=entry.fault)
+    recorded = FoundCause(id=cause.id, title="as it was described then")
+    fits, other = race(CELLS[0], min(entry.symptoms), finding=recorded), race(CELLS[1], "no-such", finding=recorded)
+
+    def renewed(system: str) -> list[bool]:
+        facts = replace(finished(batch(0, system)).facts, races=(fits, other))
+        (done,) = with_newest_findings([DoneBatch(batch(0, system), facts)])
+        return [one.finding is not None and one.finding.known for one in done.facts.races]
+
+    assert renewed(OLD) == [True, False]
+    assert renewed(NEW) == [False, False], "what is known of one design says nothing of another"

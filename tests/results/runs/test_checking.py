@@ -111,6 +111,18 @@ def test_models_and_options_that_are_none_are_refused(model, checker, options, s
         checker_of(model, checker=checker, options=ModelOptions(**options))
 
 
+def test_options_of_a_model_without_a_model_are_refused(tmp_path):
+    options = ModelOptions(consistency_models=("serializable",), linearizable_keys=True, memory_bytes=1)
+    with pytest.raises(PlanError, match="--consistency-models and --linearizable-keys say how a model is judged"):
+        check(tmp_path / "h.json", None, options=options)
+
+
+@pytest.mark.parametrize("asked", [{"file_format": "edn"}, {"independent": True}])
+def test_what_is_for_history_files_is_refused_for_a_run(tmp_path, asked):
+    with pytest.raises(PlanError, match="are for a history file"):
+        check(tmp_path, None, **asked)
+
+
 def test_words_that_are_none_are_refused():
     with pytest.raises(PlanError, match="--failed-cas is ignored or informative"):
         ModelOptions(failed_cas="whatever")  # type: ignore[arg-type]  # that is the point

@@ -22,13 +22,13 @@ from schemaquake.results.shrink.ddmin import ddmin
 from schemaquake.results.shrink.failing_run import FailingRun, failing_run, requires_of
 from schemaquake.results.shrink.reproduction import reproduction
 from schemaquake.results.shrink.shrinking import BudgetSpent, Measured, Shrinking, Shrunk
-from schemaquake.results.shrink.shrunk_run import _written
+from schemaquake.results.shrink.shrunk_run import write_shrunk
 from schemaquake.results.shrink.trying import Trying, measured, plan_of, scenario_of
 from schemaquake.results.store.store import Store
 from schemaquake.results.tables.races import RACES
 from schemaquake.workloads.races.engine import Race
 from schemaquake.workloads.races.options import racing_options
-from schemaquake.workloads.races.scenario import ScenarioFile
+from schemaquake.workloads.races.scenario_file import ScenarioFile
 
 FEATURES = frozenset({"keyspaces", "tables", "columns", "options", "indexes", "types", "functions", "views"})
 PLAN = Plan(
@@ -292,10 +292,10 @@ def test_runs_end_as_soon_as_the_rate_is_settled(tmp_path, monkeypatch):
 
 
 def test_an_anomaly_of_a_race_is_tried_in_keyspaces_of_its_own_until_the_cluster_is_poisoned(tmp_path):
-    plan = plan_of(failing(), candidate(nemeses=()), tmp_path / "s.json", repeats=4)
+    plan = plan_of(failing().plan, candidate(nemeses=()), tmp_path / "s.json", repeats=4)
     options = racing_options(plan.options)
     assert (options.races, options.until_poisoned, plan.workloads) == (4, True, ("scenario",))
-    faulty = plan_of(failing(), candidate(), tmp_path / "s.json", repeats=4)
+    faulty = plan_of(failing().plan, candidate(), tmp_path / "s.json", repeats=4)
     assert not racing_options(faulty.options).until_poisoned
     assert faulty.nemeses == ("kill", "pause")
 
@@ -345,7 +345,7 @@ def shrunk_one(**changes):
 
 
 def test_the_folder_holds_the_scenario_and_a_script_that_runs_it_from_anywhere(tmp_path):
-    document = _written(tmp_path, failing(), shrunk_one(), tries=3)
+    document = write_shrunk(tmp_path, failing(), shrunk_one(), tries=3)
     file = ScenarioFile.from_json(orjson.loads((tmp_path / "scenario.json").read_bytes()))
     assert [race.keyspace for race in file.races] == ["sq_drop_type_000"]
     assert document["size"] == {"races": 1, "statements": 4, "kinds of row": 2, "nodes": 3, "faults": 0}

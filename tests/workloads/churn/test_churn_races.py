@@ -10,7 +10,7 @@ from schemaquake.harness.ddl.schema_changes import create_keyspace
 from schemaquake.harness.model.protocols import Context
 from schemaquake.harness.model.steps import Invoke
 from schemaquake.workloads.churn.races import rounds_in
-from schemaquake.workloads.races.scenario import race_from_json, race_to_json
+from schemaquake.workloads.races.scenario_file import race_from_json, race_to_json
 
 CONTEXT = Context(seed=4, nodes=("n1", "n2", "n3"), features=FEATURES | {"cql", "rename"}, crew=3)
 FIRST = "sq_schema_churn_000"

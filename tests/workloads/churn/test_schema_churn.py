@@ -243,6 +243,30 @@ def test_in_mode_single_the_first_worker_makes_every_change_in_turn() -> None:
     ]
 
 
+@pytest.mark.parametrize("crew", [3, 8], ids=["one group", "two groups"])
+def test_in_a_relay_a_statement_follows_the_answer_to_that_before_through_another_coordinator(crew: int) -> None:
+    context = replace(CONTEXT, crew=crew, options={"relay": "true"})
+    done = main(context, rounds=150)
+    made = [one for one in done if isinstance(one.step, Invoke) and one.step.f in SCHEMA_CHANGES]
+    assert {one.worker.node for one in made} == {"n1", "n2", "n3"}
+    for group in groups(context):
+        turns: dict[int, set[int]] = {}
+        for one in made:
+            if (
+                one.worker.index in group.workers and one.met % 5
+            ):  # five meetings a round; between rounds something is mended
+                turns.setdefault(one.met, set()).add(one.worker.index)
+        assert len(turns) > 20
+        assert {len(workers) for workers in turns.values()} == {1}
+        expected = (
+            [worker for each in drawn(context, 20) for worker, _ in each.sides] if group is groups(context)[0] else []
+        )
+        assert [worker for _, (worker, *_) in sorted(turns.items())][: len(expected)] == expected
+    notes = [one.step for one in done if isinstance(one.step, Note) and one.step.f == "meeting"]
+    assert len(notes) > 20
+    assert all(note.value["cells"] == [] for note in notes)
+
+
 def test_the_crew_is_dealt_to_the_nodes_and_covers_all_of_them() -> None:
     assert [worker.node for worker in CHURN.crew(replace(CONTEXT, crew=5))] == ["n1", "n2", "n3", "n1", "n2"]
     assert len(CHURN.crew(replace(CONTEXT, crew=1))) == 3

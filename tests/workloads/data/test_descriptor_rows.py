@@ -149,3 +149,12 @@ def test_a_check_folds_what_was_read_into_its_value():
 def test_options_that_do_not_fit_are_refused(options):
     with pytest.raises(PlanError):
         list(steps("prepare", context(options=options)))
+
+
+@pytest.mark.parametrize(
+    ("given", "repairs"), [({}, None), ({"read-repair": "NONE"}, "NONE"), ({"read-repair": "BLOCKING"}, None)]
+)
+def test_checks_leave_copies_as_they_are_only_where_that_is_asked_for(given, repairs):
+    at = context(options={**OPTIONS, **given})
+    (made,) = [each for found in steps("setup", at).values() for each in asked(found) if each.f == "create-table"]
+    assert made.value["options"].get("read_repair") == repairs

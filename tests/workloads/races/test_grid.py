@@ -14,6 +14,7 @@ from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.errors import NotApplicable, PlanError
 from schemaquake.harness.model.protocols import Context
 from schemaquake.harness.model.steps import Invoke
+from schemaquake.harness.model.traits import workload_traits
 from schemaquake.results.judging.judge import judge
 from schemaquake.workloads.races.grid import Grid
 from schemaquake.workloads.statements.meetings import meetings
@@ -141,3 +142,16 @@ def test_every_cell_of_a_newest_system_is_raced() -> None:
     assert [
         race.variant for race in Grid().races(racing_context(seed=7, nodes=NODES, features=features, races=1))
     ] == able
+
+
+def test_the_setup_needs_no_node_but_the_first() -> None:
+    """The others are not even started while it goes on (`WorkloadTraits.sets_up_first`)."""
+    grid, racing = Grid(), context(cells="drop-type/*,create-view/*", lanes="3")
+    assert workload_traits(grid).sets_up_first
+    crew = grid.crew(racing)
+    by_node = {node: [] for node in racing.nodes}
+    for worker in crew:
+        by_node[worker.node] += list(grid.steps("setup", worker, racing, phase_label=""))
+    first, *others = racing.nodes
+    assert any(isinstance(step, Invoke) for step in by_node[first])
+    assert not any(by_node[node] for node in others)

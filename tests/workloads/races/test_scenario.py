@@ -1,5 +1,6 @@
 """Races that are written down, and run as they stand."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import orjson
@@ -12,7 +13,9 @@ from schemaquake.harness.ddl.schema_changes import create_keyspace
 from schemaquake.harness.errors import NotApplicable, PlanError
 from schemaquake.harness.model.steps import Invoke, Note, Require, Wait
 from schemaquake.harness.registry import load, names
-from schemaquake.workloads.races.scenario import Scenario, ScenarioFile, in_keyspace, race_from_json, race_to_json
+from schemaquake.workloads.races.impossible import without_vain_probes
+from schemaquake.workloads.races.scenario import Scenario, in_keyspace
+from schemaquake.workloads.races.scenario_file import ScenarioFile, race_from_json, race_to_json
 
 NODES = ("n1", "n2", "n3")
 KINDS = [name for name in names("workloads") if callable(getattr(load("workloads", name), "race", None))]
@@ -348,3 +351,111 @@ def test_the_page_s_own_example_can_be_run():
     changes = [create_keyspace("sq_scenario_000", replication_factor=3), *here.setup, here.sides[1][0]]
     assert all(cluster.apply(change) for change in changes)
     assert here.sides[1][0].value["column"] == ["c", "frozen<sq_scenario_000.u>"]
+
+
+# ── mistakes of a hand, each of which would lose statements or evidence without a word ───────────────────────────────
+
+
+def add(column, cql_type="int", **changes):
+    value = {"keyspace": "k", "name": "t", "column": [column, cql_type]}
+    return {"f": "add-column", "key": "k.t", "value": {**value, **changes}}
+
+
+def by_hand(**changes):
+    """A scenario of one table, to which two sides add columns."""
+    setup = [table_of(("k", "int", "partition_key"), ("v", "text", "regular"))]
+    setup[0]["value"]["name"] = "t"
+    race = {"workload": "by-hand", "keyspace": "k", "setup": setup, "sides": [[add("c")], [add("d")]]}
+    return {"races": [{**race, "tables": [{"table": "t"}], **changes}]}
+
+
+BARE = {"keyspace": "k", "name": "t"}
+MISTAKES = {
+    "a part of the file": {**by_hand(), "require": ["views"]},
+    "features that are no list": {**by_hand(), "requires": "tables"},
+    "a part of the race": by_hand(lookup=[]),
+    "a part of rows": by_hand(tables=[{"table": "t", "phase": ["settled"]}]),
+    "a part of a lookup": by_hand(lookups=[{"table": "t", "column": "v", "value": "a", "view": "w"}]),
+    "a part of an operation": by_hand(sides=[[{**add("c"), "values": 1}]]),
+    "a part of a statement": by_hand(sides=[[{"f": "drop-table", "value": {**BARE, "if_exist": True}}]]),
+    "a statement without a part": by_hand(sides=[[{"f": "add-column", "value": BARE}]]),
+    "a table without columns": by_hand(setup=[{"f": "create-table", "value": BARE}]),
+    "a table without a key": by_hand(
+        setup=[{"f": "create-table", "value": {**BARE, "columns": [["k", "int", "regular"]]}}]
+    ),
+    "a kind of column": by_hand(setup=[table_of(("k", "int", "partition_key"), ("v", "text", "normal"))]),
+    "a column without a kind": by_hand(setup=[table_of(("k", "int"))]),
+    "the key of another object": by_hand(sides=[[{**add("c"), "key": "k.other"}]]),
+    "another keyspace": by_hand(sides=[[{**add("c", keyspace="prod"), "key": None}]]),
+    "a wait before now": by_hand(sides=[[{"wait": -1}]]),
+    "a wait without an end": by_hand(sides=[[{"wait": float("inf")}]]),
+    "a number below 0": by_hand(number=-1),
+    "a number that nothing holds": by_hand(number=10**30),
+    "half a number": by_hand(number=0.5),
+    "a disturbance that is none": by_hand(disturbance=9),
+    "no rows": by_hand(tables=[{"table": "t", "rows": 0}]),
+    "a side below 0": by_hand(tables=[{"table": "t", "side": -1}]),
+    "rows of a side that is not there": by_hand(tables=[{"table": "t", "side": 2, "phases": ["racing"]}]),
+    "rows before there is a table": by_hand(
+        setup=[], sides=[[by_hand()["races"][0]["setup"][0]]], tables=[{"table": "t", "phases": ["prepared"]}]
+    ),
+    "a number as a text": by_hand(tables=[{"table": "t", "row": [["v", 7]]}]),
+    "a text as a number": by_hand(tables=[{"table": "t", "row": [["v", "a"], ["c", "seven"]]}]),
+    "a lookup by nothing": by_hand(lookups=[{"table": "t", "column": "v", "value": "a"}]),
+    "a lookup by no index": by_hand(lookups=[{"table": "t", "column": "v", "value": "a", "index": "i"}]),
+    "a lookup in no view": by_hand(lookups=[{"table": "w", "column": "v", "value": "a", "base": "t"}]),
+}
+
+
+@pytest.mark.parametrize("document", MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_in_a_file_is_refused_before_anything_runs(document):
+    with pytest.raises(PlanError):
+        ScenarioFile.from_json(document)
+
+
+INDEX = {"f": "create-index", "value": {"keyspace": "k", "name": "i", "table": "t", "column": "v"}}
+VIEW = {"f": "create-view", "value": {"keyspace": "k", "name": "w", "base": "t", "primary_key": ["v", "k"]}}
+ON_KEYS = {"f": "create-index", "value": {"keyspace": "k", "name": "i", "table": "t", "column": "keys(m)"}}
+LEGAL = {
+    "as it is": by_hand(),
+    "a side that only waits": by_hand(sides=[[{"wait": 0}], [add("c")]]),
+    "rows of another type by another side": by_hand(
+        sides=[[add("c")], [add("c", "text")]],
+        tables=[{"table": "t", "row": [["c", 7]], "side": 0}, {"table": "t", "row": [["c", "seven"]], "side": 1}],
+    ),
+    "rows of a table that a side makes": by_hand(
+        setup=[], sides=[[by_hand()["races"][0]["setup"][0]]], tables=[{"table": "t"}]
+    ),
+    "null": by_hand(tables=[{"table": "t", "row": [["v", None]]}]),
+    "an index": by_hand(sides=[[INDEX]], lookups=[{"table": "t", "column": "v", "value": "a row", "index": "I"}]),
+    "an index on a part": by_hand(
+        sides=[[add("m", "map<int, int>")], [ON_KEYS]],
+        lookups=[{"table": "t", "column": "m", "value": 7, "index": "i"}],
+    ),
+    "a view": by_hand(sides=[[VIEW]], lookups=[{"table": "w", "column": "v", "value": "a row", "base": "t"}]),
+}
+
+
+@pytest.mark.parametrize("document", LEGAL.values(), ids=LEGAL)
+def test_what_some_outcome_lets_succeed_is_taken(document):
+    (race,) = ScenarioFile.from_json(document).races
+    assert without_vain_probes(race) == race
+
+
+def test_checkers_know_an_object_whose_key_is_left_out():
+    (race,) = ScenarioFile.from_json(by_hand(sides=[[INDEX], [{**add("c"), "key": None}]])).races
+    assert [side[0].key for side in race.sides] == ["k.i", "k.t"]
+
+
+def test_a_lookup_goes_with_the_statement_that_makes_its_index():
+    (race,) = ScenarioFile.from_json(LEGAL["an index"]).races
+    assert without_vain_probes(replace(race, sides=())).lookups == ()
+
+
+def test_a_side_that_no_coordinator_would_carry_out_is_refused(tmp_path):
+    path = tmp_path / "scenario.json"
+    path.write_bytes(orjson.dumps(by_hand(sides=[[add(name)] for name in "abcd"])))
+    with pytest.raises(PlanError, match="4 sides"):
+        Scenario().crew(context(path))
+    assert Scenario().crew(context(path, nodes=("n1", "n2", "n3", "n4")))
+    assert Scenario().crew(context(path, options={"scenario": str(path), "mode": "single"}))

@@ -1,0 +1,33 @@
+"""Slow links: `-O slow=n1-n3:300` has every message from n1 to n3 take 300 ms longer, from when the cluster stands.
+
+Nothing is lost and no server is taken for dead, but n3 learns late what n1 knows: of two nodes one is behind for as long as it is asked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from schemaquake.harness.errors import PlanError
+
+__all__ = ["OPTIONS", "parse_slow_links"]
+
+OPTIONS: Final[Mapping[str, str]] = {
+    "slow": "links on which every message takes longer, in one direction, each with the ms: n1-n3:300; several with commas",
+}
+_LINK: Final = re.compile(r"(?P<sender>[^-:,]+)-(?P<receiver>[^-:,]+):(?P<ms>[1-9][0-9]{0,4})")
+_MS: Final = 1_000_000
+
+
+def parse_slow_links(options: Mapping[str, str], nodes: Sequence[str]) -> Mapping[tuple[str, str], int]:
+    """Return by sender and receiver how much longer a message takes, ns. Raises PlanError for a link that there is not."""
+    found = {}
+    for text in filter(None, options.get("slow", "").split(",")):
+        match = _LINK.fullmatch(text)
+        if match is None or match["sender"] == match["receiver"]:
+            raise PlanError(f"-O slow={text}: not a link and the ms that it takes longer, as in n1-n3:300")
+        if not {match["sender"], match["receiver"]} <= set(nodes):
+            raise PlanError(f"-O slow={text}: no such node. Nodes: {', '.join(nodes)}")
+        found[match["sender"], match["receiver"]] = int(match["ms"]) * _MS
+    return found

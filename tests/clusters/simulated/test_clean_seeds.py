@@ -1,0 +1,35 @@
+"""Seeds of designs without a flaw that were accused or not decided once, each with what was mended."""
+
+from __future__ import annotations
+
+import pytest
+
+from schemaquake.harness.model.plan import Plan
+from schemaquake.results.swarm.one_seed import row_of
+
+_SERVED_BEHIND = Plan(
+    system="simulated:scylladb-6.2", workloads=("drop-recreate",), nemeses=("kill", "clock"), seed=89,
+    cluster="simulated", nodes=5, time_limit_s=8.0, rate=4.0, replication_factor=1, restart="none",
+    options={"mode": "barrier", "races": "1", "bugs": "none"},
+)  # fmt: skip
+"""A node that was started again served before it had carried out a DROP and a CREATE, and rows went into the dropped table."""
+_REPLACED_WHILE_FROZEN = Plan(
+    system="simulated:cassandra-5.0", workloads=("alter-options", "quorum"), nemeses=("replace", "pause", "stop"), seed=1333,
+    cluster="simulated", nodes=4, spares=1, time_limit_s=12.0, rate=4.0,
+    options={"races": "1", "replace.limit-s": "40", "bugs": "none"},
+)  # fmt: skip
+"""A pause was taken for one without effect, because its node was replaced before the pause ended."""
+_LEAVES_AFTER_A_RESTART = Plan(
+    system="simulated:scylladb-6.2", workloads=("create-table", "drop-table-view", "quorum"), nemeses=("decommission", "stop"),
+    seed=28, cluster="simulated", nodes=4, time_limit_s=12.0, rate=4.0, restart="none",
+    options={"races": "1", "decommission.limit-s": "40", "slow": "n2-n1:800,n3-n1:800,n4-n1:800", "bugs": "none"},
+)  # fmt: skip
+"""A restart was taken for the end of a decommission that the topology coordinator went on with."""
+
+
+@pytest.mark.parametrize(
+    "plan", [_SERVED_BEHIND, _REPLACED_WHILE_FROZEN, _LEAVES_AFTER_A_RESTART], ids=lambda plan: str(plan.seed)
+)
+def test_a_design_without_a_flaw_is_silent(plan):
+    row = row_of(plan)
+    assert (row["outcome"], row["anomalies"], row["doubt"]) == ("valid", [], None)
