@@ -83,7 +83,7 @@ class Management:
             raise NoManagement(f"no answer over JMX within {limit_s:g} s") from error
         except Exception as error:
             self._fail(gateway)
-            raise NoManagement(f"no answer over JMX: {type(error).__name__}: {str(error)[-300:]}") from error
+            raise NoManagement(f"no answer over JMX: {type(error).__name__}: {str(error)[:600]}") from error
 
     def close(self) -> None:
         """End the gateway; harmless if there is none."""
@@ -116,6 +116,8 @@ class Management:
             raise NoManagement("PySpark is not installed")
         from py4j.java_gateway import GatewayParameters, JavaGateway  # noqa: PLC0415 - only where it is used
 
+        from schemaquake.clusters.nodes.gateway_client import OwnErrors  # noqa: PLC0415 - it needs Py4J
+
         self._process = subprocess.Popen(
             [str(self._java), *_MACHINE, "-cp", str(jar), _MAIN, "--die-on-broken-pipe", "--enable-auth", "0"],
             stdin=subprocess.PIPE,
@@ -136,11 +138,10 @@ class Management:
             raise NoManagement(f"the gateway printed {port[:200]!r} and no port")
         # What fails is raised, and a gateway that was ended need not be told which objects nobody holds any more.
         logging.getLogger("py4j").setLevel(logging.CRITICAL)
-        return JavaGateway(
-            gateway_parameters=GatewayParameters(
-                port=int(port), auth_token=token.decode(), enable_memory_management=False
-            )
-        )
+        parameters = GatewayParameters(port=int(port), auth_token=token.decode(), enable_memory_management=False)
+        gateway = JavaGateway(gateway_parameters=parameters)
+        gateway.set_gateway_client(OwnErrors(gateway_parameters=parameters))
+        return gateway
 
     def _fail(self, gateway: Any) -> None:
         """End the gateway in which a call failed, unless another one runs already: calls that hang in it end with it."""

@@ -14,8 +14,9 @@ from types import SimpleNamespace
 
 import pytest
 from ports import next_port
+from py4j import java_gateway
 from py4j.java_gateway import GatewayParameters, JavaGateway
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, get_return_value, is_error
 
 from schemaquake.clusters.nodes.client_port import ClientPort
 from schemaquake.clusters.nodes.management import CallRefused, Management, NoManagement, gateway_jar
@@ -103,6 +104,21 @@ def test_a_server_is_asked_and_what_it_throws_is_a_refusal(management):
     finally:
         elsewhere.close()
     assert management.pid == first, "one gateway serves all calls"
+
+
+def test_what_a_server_throws_is_told_beside_a_session_of_spark(management, monkeypatch):
+    def of_another_gateway(answer, *further):
+        """As PySpark replaces it: the answer's object is looked for in Spark's virtual machine, which has none of that name."""
+        if is_error(answer)[0]:
+            raise Py4JError("Target Object ID does not exist for this gateway")
+        return get_return_value(answer, *further)
+
+    monkeypatch.setattr(java_gateway, "get_return_value", of_another_gateway)
+    assert ask(management, LEVEL)
+    with pytest.raises(CallRefused, match="nobody's"):
+        ask(management, UNKNOWN)
+    with pytest.raises(NoManagement, match="InstanceNotFound"):
+        ask(management, NO_BEAN)
 
 
 @pytest.mark.parametrize("token", [None, "guessed"])
