@@ -171,7 +171,8 @@ def _versions_apart(phase: str, reading: Mapping[str, Any]) -> str:
     for node, version in reading["versions"].items():
         groups.setdefault(version, []).append(node)
     settle = reading["settle"] or {}
-    waited = f" (after {settle['seconds']} s of waiting)" if "seconds" in settle else ""
+    quiet = f", the last {settle['quiet_s']} s without any change" if "quiet_s" in settle else ""
+    waited = f" (after {settle['seconds']} s of waiting{quiet})" if "seconds" in settle else ""
     shown = listing(f"{version} on {listing(nodes)}" for version, nodes in groups.items())
     place = next(place for place, name in _APART.items() if name in reading)
     apart = reading[_APART[place]]

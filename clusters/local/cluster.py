@@ -103,6 +103,9 @@ class LocalCluster:
         self.pull_delay_s = max(
             one.pull_delay(properties or {}) for one in (recipe, *(other.recipe for other in others))
         )
+        # Of nodes that change their version, either may be the slower one, and what mixed versions pull from each other is not known.
+        self.quiet_s = 0.0 if others else recipe.quiet(properties or {}, settings or {})
+        self.late_nodes_take_over = recipe.late_nodes_take_over
         self._start_timeout_s = start_timeout_s
         self._keep_data = keep_data
         everything = [recipe, *(other.recipe for other in others)]

@@ -6,6 +6,7 @@ classes, properties and settings, how seeds and tokens are written, which log th
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -68,6 +69,8 @@ class Recipe:
     jmx: Sequence[str]
     yaml: Mapping[str, Any]
     jvm: JavaOptions
+    late_nodes_take_over: bool = False
+    gossip_and_retry_s: float | None = None
     remote_jmx: Sequence[str] = ()
     """Properties that open the same port to other machines; () where nobody needs that."""
     when_busy: Mapping[str, str] = field(default_factory=dict)
@@ -92,6 +95,25 @@ class Recipe:
             except ValueError as error:
                 raise PlanError(f"-O property.{name}={text} is no number of milliseconds") from error
         return max(self.pull_delay_s, milliseconds / 1000)
+
+    def quiet(self, properties: Mapping[str, str], settings: Mapping[str, Any]) -> float:
+        """Return how long after the last change no node has any more to hear from another, s; 0 if that is not known.
+
+        A version must be heard of, the wait for a pull must pass, its answer must come or be dropped as too late, and a pull
+        that failed is repeated after a while. `settings` are entries over those of `cassandra.yaml`. Raises PlanError as
+        `pull_delay` does.
+        """
+        yaml = {**self.yaml, **settings}
+        answer_s = _seconds(yaml.get("request_timeout", yaml.get("request_timeout_in_ms")))
+        if self.gossip_and_retry_s is None or answer_s is None:
+            return 0.0
+        return self.gossip_and_retry_s + self.pull_delay(properties) + answer_s
+
+
+def _seconds(duration: Any) -> float | None:
+    """Parse a duration of `cassandra.yaml`: "5s", "1500ms", or a number of milliseconds. None for any other."""
+    found = re.fullmatch(r"(\d+) *(ms|s|m|)", str(duration))
+    return None if found is None else float(found[1]) * {"m": 60.0, "s": 1.0, "ms": 0.001, "": 0.001}[found[2]]
 
 
 @cache
@@ -144,6 +166,8 @@ def _recipe(table: Mapping[str, Any], document: Mapping[str, Any], wanted: Colle
         logging=mixed["logging"],
         layout=mixed["layout"],
         pull_delay_s=mixed["pull_delay_s"],
+        late_nodes_take_over=mixed.get("late_nodes_take_over", False),
+        gossip_and_retry_s=mixed.get("gossip_and_retry_s"),
         folders=tuple(mixed["folders"]),
         agent=mixed.get("agent"),
         properties=mixed["properties"],

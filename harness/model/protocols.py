@@ -245,7 +245,10 @@ class Cluster(Protocol):
 
 @runtime_checkable
 class StartsInTwo(Protocol):
-    """A cluster whose first node can be started, and given a schema, before the others are; `start` does both at once."""
+    """A cluster whose first node can be started, and given a schema, before the others are; `start` does both at once.
+
+    It is used where the others then take that schema over at once (`ClusterTraits.late_nodes_take_over`).
+    """
 
     def start_first(self) -> Sequence[Boot]:
         """Create every node and boot the first one; returns once it serves clients. Raises NodeDied, StartTimeout."""

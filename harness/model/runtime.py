@@ -81,6 +81,8 @@ class Settled:
     agreed: bool
     seconds: float
     versions: Mapping[str, str]
+    quiet_s: float | None = None
+    """How long nothing had changed when waiting ended before its limit, because nothing was under way any more; else None."""
 
 
 class Crew(Protocol):
@@ -138,8 +140,11 @@ class Observer(Protocol):
         """Begin to sample under that phase's name, or stop (None)."""
         ...
 
-    def settle(self, *, limit_s: float) -> Settled:
-        """Wait until every node shows the same schema version twice in a row, or until the limit passes."""
+    def settle(self, *, limit_s: float, quiet_s: float = 0) -> Settled:
+        """Wait until every node shows the same schema version twice in a row, or until the limit passes.
+
+        With `quiet_s`, or until so long nothing has changed that every node shows.
+        """
         ...
 
     def read(self, phase: str) -> None:

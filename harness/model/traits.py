@@ -70,6 +70,11 @@ class ClusterTraits:
     pull_delay_s: float = 0
     """How long its nodes wait before they ask each other for a schema that they lack. No disagreement is read sooner than
     that after faults are healed."""
+    quiet_s: float = 0
+    """So long after the last change that nodes showed nothing is under way between them any more: those that differ then stay
+    different until somebody asks for something. 0: not known."""
+    late_nodes_take_over: bool = False
+    """True if a node that is started when others have a schema takes over all of it at once."""
     run_name: str | None = None
     """The name by which nodes that outlive the run know it; None: they know none."""
 

@@ -60,9 +60,9 @@ class ProcessObserver:
         """Begin to sample under that phase's name, or stop (None)."""
         self._ask("sample", phase)
 
-    def settle(self, *, limit_s: float) -> Settled:
-        """Wait until every node shows the same schema version, twice in a row, or the limit passes."""
-        settled: Settled = self._ask("settle", limit_s)
+    def settle(self, *, limit_s: float, quiet_s: float = 0) -> Settled:
+        """Wait until every node shows the same schema version, twice in a row, or the limit passes, or all is quiet."""
+        settled: Settled = self._ask("settle", (limit_s, quiet_s))
         return settled
 
     def read(self, phase: str) -> None:
@@ -179,8 +179,9 @@ class _SchemaReader:
         except Exception:  # noqa: BLE001 - handed to the conductor at its next question, which ends the run
             self.sampling_failed = traceback.format_exc()
 
-    def settle(self, limit_s: float) -> Settled:
-        steps = settle(now_ns=time.monotonic_ns, limit_s=limit_s)
+    def settle(self, limits: tuple[float, float]) -> Settled:
+        limit_s, quiet_s = limits
+        steps = settle(now_ns=time.monotonic_ns, limit_s=limit_s, quiet_s=quiet_s)
         answer: Sequence[Observation] | None = None
         try:
             while True:

@@ -24,11 +24,16 @@ class Look(NamedTuple):
     complete: bool
 
 
-def settle(*, now_ns: Callable[[], int], limit_s: float) -> Generator[Look | Sleep, Any, Settled]:
-    """Look until every node shows the same schema version, twice in a row, or the limit passes."""
+def settle(*, now_ns: Callable[[], int], limit_s: float, quiet_s: float = 0) -> Generator[Look | Sleep, Any, Settled]:
+    """Look until every node shows the same schema version, twice in a row, or the limit passes.
+
+    With `quiet_s` it also ends once every look for so long was answered by every node, and showed what the look before it did.
+    """
     began_ns = now_ns()
     ends_ns = began_ns + int(limit_s * _S)
     agreed_before = False
+    quiet_since_ns = began_ns
+    last: Mapping[str, str] = {}
     while True:
         seen: Sequence[Observation] = yield Look("running", complete=False)
         versions = {one.node: one.id or f"{_UNREADABLE}{one.error}" for one in seen if one.kind == "version"}
@@ -39,6 +44,11 @@ def settle(*, now_ns: Callable[[], int], limit_s: float) -> Generator[Look | Sle
         now = now_ns()
         if now >= ends_ns:
             return Settled(False, (now - began_ns) / _S, versions)
+        if versions != last or any(one.kind != "version" or one.error is not None for one in seen):
+            quiet_since_ns, last = now, versions
+        # A node may still be on its way to the others' version while versions agree at one look.
+        elif quiet_s and not agreed and now - quiet_since_ns >= quiet_s * _S:
+            return Settled(False, (now - began_ns) / _S, versions, quiet_s=(now - quiet_since_ns) / _S)
         agreed_before = agreed
         yield Sleep(min(now + _LOOK_EVERY_NS, ends_ns))
 

@@ -14,6 +14,7 @@ from schemaquake.harness.errors import ClusterError, NodeDied
 from schemaquake.harness.faults.executor import FaultSchedule
 from schemaquake.harness.faults.requests import server_restart
 from schemaquake.harness.model.observation import Observation
+from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.protocols import Boot, CatchingUp, Cluster, Node, ShowsOwnership, StartsInTwo
 from schemaquake.harness.model.runtime import Clock, Crew, Observer
@@ -48,8 +49,10 @@ def _lasts_for_the_time_limit(plan: Plan) -> bool:
 
 def starts_in_two(plan: Plan, cluster: Cluster) -> StartsInTwo | None:
     """Return the cluster if its first node takes the whole setup before the others are started; else None."""
+    if not isinstance(cluster, StartsInTwo) or not cluster_traits(cluster).late_nodes_take_over:
+        return None
     declared = [workload_traits(load("workloads", name)).sets_up_first for name in plan.workloads]
-    return cluster if isinstance(cluster, StartsInTwo) and all(declared) else None
+    return cluster if all(declared) else None
 
 
 def _samples_setup(plan: Plan) -> bool:
@@ -212,16 +215,18 @@ class Phases:
             limit_s *= _PATIENCE
         if phase == "settled":  # just after a start nodes ask at once
             limit_s += cluster_traits(self._cluster).pull_delay_s
-        settled = self._observer.settle(limit_s=limit_s)
-        self._notes.write(
-            "settle",
-            {
-                "phase": phase,
-                "agreed": settled.agreed,
-                "seconds": round(settled.seconds, 3),
-                "versions": dict(settled.versions),
-            },
-        )
+        # What is set up is not read as it is: whether it is agreed upon decides whether there is a race at all.
+        quiet_s = 0 if phase == "setup" else cluster_traits(self._cluster).quiet_s
+        settled = self._observer.settle(limit_s=limit_s, quiet_s=quiet_s)
+        note: dict[str, JSON] = {
+            "phase": phase,
+            "agreed": settled.agreed,
+            "seconds": round(settled.seconds, 3),
+            "versions": dict(settled.versions),
+        }
+        if settled.quiet_s is not None:
+            note["quiet_s"] = round(settled.quiet_s, 3)
+        self._notes.write("settle", note)
         level = logging.INFO if settled.agreed else logging.WARNING
         outcome = "schema settled" if settled.agreed else "schema versions still differ"
         log.log(level, outcome, extra={"phase": phase, "seconds": round(settled.seconds, 1)})

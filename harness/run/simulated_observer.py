@@ -72,12 +72,12 @@ class SimulatedObserver:
             yield Sleep(self._heap.now_ns + int(SAMPLE_EVERY_S * _S))
         self._sampling = False
 
-    def settle(self, *, limit_s: float) -> Settled:
-        """Run the heap until the nodes agree or the limit passes."""
+    def settle(self, *, limit_s: float, quiet_s: float = 0) -> Settled:
+        """Run the heap until the nodes agree, or the limit passes, or all is quiet."""
         found: list[Settled] = []
 
         def steps() -> Generator[Look | Sleep, Any, None]:
-            found.append((yield from settle(now_ns=lambda: self._heap.now_ns, limit_s=limit_s)))
+            found.append((yield from settle(now_ns=lambda: self._heap.now_ns, limit_s=limit_s, quiet_s=quiet_s)))
 
         self._go_on(steps(), None)
         self._await(lambda: bool(found))

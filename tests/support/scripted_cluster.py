@@ -225,10 +225,12 @@ class ScriptedProvider:
 
 class ScriptedCluster:
     features = frozenset({"words"})
+    late_nodes_take_over = True
 
     def __init__(self, plan, folder):
         self.folder = folder
         self.options = plan.options
+        self.quiet_s = float(plan.options.get("quiet", 0))
         spares = plan.options.get("spares", "").split()
         self.nodes = [ScriptedNode(name, folder, plan.options) for name in (*plan.node_names, *spares)]
         self.states = dict.fromkeys(plan.node_names, "normal") | dict.fromkeys(spares, "absent")

@@ -76,6 +76,7 @@ class RacingDdl:
 
     name = "racing-ddl"
     requires = frozenset({"keyspaces", "tables"})
+    sets_up_first = True
     options = RacingDdlOptions()
 
     def faults(self, context: Context) -> Sequence[FaultRequest]:

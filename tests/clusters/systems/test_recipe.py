@@ -82,6 +82,29 @@ def test_a_line_of_releases_has_its_recipe(text, era, start):
     assert ("epochs" in recipe.features) == (era == "tcm")
 
 
+def test_after_what_time_nodes_that_differ_stay_so_follows_from_their_own_timers():
+    """Gossip and retry 6 s, wait for a pull 1 + 1 s, answer 5 s; what the run sets counts, and what is no duration decides nothing."""
+    recipe = recipe_for(parse_system("cassandra:5.0.9"))
+    assert recipe.quiet({}, {}) == 13
+    assert recipe.quiet({"cassandra.migration_delay_ms": "4000"}, {}) == 16
+    assert recipe.quiet({}, {"request_timeout": "60s"}) == 68
+    assert recipe.quiet({}, {"request_timeout": "1500 ms"}) == 9.5
+    assert recipe.quiet({}, {"request_timeout": "a while"}) == 0
+    assert recipe_for(parse_system("cassandra:4.0.19")).quiet({}, {}) == 13
+
+
+@pytest.mark.parametrize("version", ["1.1.12", "3.11.19", "6.0-alpha2"])
+def test_of_other_designs_that_time_is_not_known(version):
+    assert recipe_for(parse_system(f"cassandra:{version}")).quiet({}, {}) == 0
+
+
+@pytest.mark.parametrize(
+    ("version", "takes_over"), [("1.1.12", False), ("2.1.22", False), ("4.1.10", True), ("6.0-alpha2", True)]
+)
+def test_late_nodes_take_a_schema_over_where_that_was_seen(version, takes_over):
+    assert recipe_for(parse_system(f"cassandra:{version}")).late_nodes_take_over is takes_over
+
+
 @pytest.mark.parametrize("text", ["cassandra:0.6.13", "cassandra:99.0.0"])
 def test_a_line_without_a_recipe_is_told_those_there_are(text):
     with pytest.raises(PlanError) as refused:

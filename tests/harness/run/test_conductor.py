@@ -12,7 +12,7 @@ from unittest.mock import ANY
 
 import orjson
 import pytest
-from scripted_cluster import ScriptedNode, calls, phases
+from scripted_cluster import ScriptedCluster, ScriptedNode, calls, phases
 
 from schemaquake.harness.errors import ClusterError, EnvironmentLacks, NodeDied, NotApplicable
 from schemaquake.harness.faults.ledger import FILE_NAME, Ledger
@@ -146,6 +146,27 @@ def test_logs_of_nodes_that_start_after_the_setup_belong_to_the_evidence(conduct
 
 def test_a_workload_that_says_nothing_of_it_is_set_up_on_all_nodes_beside_one_that_does(conduct, folder):
     conduct({"setup": "ok"}, workloads=("first", "scripted"), restart="none")
+    assert calls(folder)[0] == "cluster start"
+
+
+def test_nodes_that_differ_for_good_are_read_before_the_limit_where_nothing_is_under_way(conduct, folder, observations):
+    events = conduct({"shows n2": "b", "quiet": "0.5", "main": "ok main"}, settle_limit_s=1)
+    told = {value["phase"]: value for _, value in notes(events, "settle")}
+    assert "quiet_s" not in told["setup"]
+    for phase in ("settled", "restarted"):
+        assert (told[phase]["agreed"], told[phase]["versions"]) == (False, {"n1": "a", "n2": "b"})
+        assert 0.5 <= told[phase]["quiet_s"] <= told[phase]["seconds"]
+        read = {
+            (o["node"], o["id"])
+            for o in observations(folder / "journals")
+            if (o["phase"], o["kind"]) == (phase, "version")
+        }
+        assert read == {("n1", "a"), ("n2", "b")}
+
+
+def test_where_late_nodes_do_not_take_a_schema_over_all_nodes_are_started_at_once(conduct, folder, monkeypatch):
+    monkeypatch.setattr(ScriptedCluster, "late_nodes_take_over", False)
+    conduct({"setup": "ok"}, workloads=("first",), restart="none")
     assert calls(folder)[0] == "cluster start"
 
 

@@ -81,6 +81,13 @@ def test_nodes_that_go_on_differing_do_not_settle_and_the_last_versions_are_told
     assert 1 <= settled.seconds < 8
 
 
+def test_waiting_ends_when_nothing_is_under_way_any_more(observer_of):
+    settled = observer_of(n1="a", n2="b").settle(limit_s=600, quiet_s=0.5)
+    assert not settled.agreed
+    assert settled.versions == {"n1": "a", "n2": "b"}
+    assert 0.5 <= settled.quiet_s <= settled.seconds
+
+
 def test_a_node_that_cannot_be_read_agrees_with_nobody(observer_of):
     settled = observer_of(n1="a", n2="!").settle(limit_s=0.6)
     assert not settled.agreed

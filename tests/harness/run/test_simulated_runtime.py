@@ -328,6 +328,47 @@ def test_nodes_that_never_agree_are_given_up_at_the_limit(observer_of):
     assert 30 <= settled.seconds < 30.3
 
 
+def test_waiting_ends_once_nothing_has_changed_for_as_long_as_anything_can_be_under_way(observer_of):
+    settled = observer_of(n1="a", n2="b c").settle(limit_s=30, quiet_s=5)
+    assert not settled.agreed
+    assert settled.versions == {"n1": "a", "n2": "c"}
+    assert 5 <= settled.quiet_s < settled.seconds < 5.8
+
+
+def looks(version, seconds):
+    """What a node shows for so long: there are five looks a second."""
+    return f"{version} " * round(5 * seconds)
+
+
+def test_a_late_pull_just_before_that_begins_the_waiting_anew(observer_of):
+    """Each change comes in the fifth second of five; the last one brings the nodes together."""
+    settled = observer_of(n1="a", n2=f"{looks('b', 4.4)} {looks('c', 4.4)} a").settle(limit_s=30, quiet_s=5)
+    assert settled.agreed
+    assert settled.quiet_s is None
+    assert 8.8 <= settled.seconds < 11
+
+
+def test_what_comes_after_that_is_not_waited_for(observer_of):
+    settled = observer_of(n1="a", n2=f"{looks('b', 7)} a").settle(limit_s=30, quiet_s=5)
+    assert not settled.agreed
+    assert settled.versions == {"n1": "a", "n2": "b"}
+
+
+@pytest.mark.parametrize("shows", ["!", f"{looks('b', 3)} ! " * 20], ids=["never", "now and then"])
+def test_a_node_that_cannot_be_read_is_waited_for_to_the_limit(observer_of, shows):
+    """It may be at work, and what it will show then is not known."""
+    settled = observer_of(n1="a", n2=shows).settle(limit_s=20, quiet_s=5)
+    assert not settled.agreed
+    assert settled.quiet_s is None
+    assert 20 <= settled.seconds < 20.5
+
+
+def test_a_moment_of_agreement_is_no_quiet(observer_of):
+    settled = observer_of(n1=f"a {looks('b', 5.5)}", n2=f"a {looks('c', 5.5)}").settle(limit_s=30, quiet_s=5)
+    assert not settled.agreed
+    assert settled.quiet_s >= 5
+
+
 def test_sampling_goes_on_beside_a_phase_and_can_be_stopped(observer_of, observations, runtime, tmp_path):
     observer = observer_of(n1="a", n2="a")
     observer.sample("running")
