@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,7 +27,7 @@ from schemaquake.results.report.comparison import (
 )
 from schemaquake.results.report.from_store import material_of
 from schemaquake.results.report.terminal import print_comparison as print_table
-from schemaquake.results.runs.execution import FinishedRun, carry_out, tell_on
+from schemaquake.results.runs.execution import FinishedRun, RecordedRun, conclude_recorded, record, tell_on
 from schemaquake.results.store.atomic import write_bytes
 from schemaquake.results.summary.summarise import read_summary
 
@@ -86,18 +87,31 @@ class ComparedRuns:
 
 
 def run_all(plans: Sequence[Plan], runs: Path, *, engine: str, limit_s: float = 120) -> list[Attempt]:
-    """Carry out every plan; a plan that cannot be run does not stop the others."""
-    attempts = []
-    for number, plan in enumerate(plans, 1):
-        log.info("plan", extra={"number": f"{number} of {len(plans)}", "system": plan.system})
-        try:
-            run = carry_out(plan, runs, engine=engine, limit_s=limit_s, tell=tell_on(stderr()))
-        except SchemaquakeError as error:
-            log.error("could not be run", extra={"system": plan.system, "why": str(error)})  # noqa: TRY400 - a sentence, not a traceback
-            attempts.append(Attempt(plan=plan, run=None, refusal=str(error)))
-        else:
-            attempts.append(Attempt(plan=plan, run=run, refusal=run.error))
-    return attempts
+    """Carry out every plan; a plan that cannot be run does not stop the others. Each is judged while the next one's cluster boots."""
+    attempts: list[Attempt | Future[Attempt]] = []
+    with ThreadPoolExecutor(1, thread_name_prefix="judging") as judging:
+        for number, plan in enumerate(plans, 1):
+            log.info("plan", extra={"number": f"{number} of {len(plans)}", "system": plan.system})
+            try:
+                recorded = record(plan, runs, tell=tell_on(stderr()))
+            except SchemaquakeError as error:
+                attempts.append(_refused(plan, error))
+            else:
+                attempts.append(judging.submit(_concluded, recorded, engine=engine, limit_s=limit_s))
+    return [one if isinstance(one, Attempt) else one.result() for one in attempts]
+
+
+def _concluded(recorded: RecordedRun, *, engine: str, limit_s: float) -> Attempt:
+    try:
+        run = conclude_recorded(recorded, engine=engine, limit_s=limit_s)
+    except SchemaquakeError as error:
+        return _refused(recorded.plan, error)
+    return Attempt(plan=recorded.plan, run=run, refusal=run.error)
+
+
+def _refused(plan: Plan, error: SchemaquakeError) -> Attempt:
+    log.error("could not be run", extra={"system": plan.system, "why": str(error)})
+    return Attempt(plan=plan, run=None, refusal=str(error))
 
 
 def compare_runs(attempts: Sequence[Attempt], runs: Path) -> ComparedRuns:

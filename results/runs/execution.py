@@ -39,11 +39,14 @@ from schemaquake.results.tables.pipeline import analyse
 
 __all__ = [
     "FinishedRun",
+    "RecordedRun",
     "carry_out",
     "conclude",
     "conclude_again",
+    "conclude_recorded",
     "print_summary",
     "qualified",
+    "record",
     "tell_on",
     "write_reports",
 ]
@@ -89,6 +92,15 @@ class FinishedRun:
         }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedRun:
+    """A run that is over and not judged yet."""
+
+    store: Store
+    plan: Plan
+    outcome: Outcome
+
+
 def carry_out(
     plan: Plan,
     runs: Path,
@@ -98,7 +110,12 @@ def carry_out(
     limit_s: float = 120,
     tell: Callable[[ProvisionalAnomaly], None] | None = None,
 ) -> FinishedRun:
-    """Run the plan in a new folder of `runs`, judge it and report it. `tell` is called, in another thread, for what is visibly broken meanwhile.
+    """Run the plan in a new folder of `runs`, judge it and report it; see `record` and `conclude`."""
+    return conclude_recorded(record(plan, runs, tell=tell), engine=engine, master=master, limit_s=limit_s)
+
+
+def record(plan: Plan, runs: Path, *, tell: Callable[[ProvisionalAnomaly], None] | None = None) -> RecordedRun:
+    """Run the plan in a new folder of `runs`. `tell` is called, in another thread, for what is visibly broken meanwhile.
 
     Raises PlanError, EnvironmentLacks and FetchError, and leaves no folder behind, if nothing could be started.
     """
@@ -112,9 +129,16 @@ def carry_out(
         raise
     if not outcome.completed:
         log.error("the run was not completed", extra={"why": outcome.error})
-    if not store.path("journals").is_dir():
-        return _nothing_happened(store, plan, outcome)
-    return conclude(store.folder, engine=engine, master=master, limit_s=limit_s)
+    return RecordedRun(store=store, plan=plan, outcome=outcome)
+
+
+def conclude_recorded(
+    run: RecordedRun, *, engine: str = "auto", master: str | None = None, limit_s: float = 120
+) -> FinishedRun:
+    """Judge a run that was just recorded and report it; its cluster is gone, so another may run meanwhile."""
+    if not run.store.path("journals").is_dir():
+        return _nothing_happened(run.store, run.plan, run.outcome)
+    return conclude(run.store.folder, engine=engine, master=master, limit_s=limit_s)
 
 
 def _takes_time(plan: Plan) -> bool:
