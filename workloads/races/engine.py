@@ -159,7 +159,6 @@ class RacingWorkload:
     race: Callable[[int, Random, Context], Race]
     """The function that makes race number n of the run, with a generator of its own."""
     options: RacingOptions = field(default_factory=RacingOptions)
-    sets_up_first: bool = True
 
     def faults(self, context: Context) -> Sequence[FaultRequest]:
         """Return the cut of mode `partition`. Raises PlanError if it has no two sides."""

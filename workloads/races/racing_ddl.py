@@ -76,7 +76,7 @@ class RacingDdl:
 
     name = "racing-ddl"
     requires = frozenset({"keyspaces", "tables"})
-    sets_up_first = True
+    sets_up_first = True  # some thirty keyspaces with their objects; of a few races the setup is as long either way
     options = RacingDdlOptions()
 
     def faults(self, context: Context) -> Sequence[FaultRequest]:

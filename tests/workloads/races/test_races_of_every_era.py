@@ -14,7 +14,6 @@ from schemaquake.clusters.systems.system import parse_system, recipe_for
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.model.protocols import Context
 from schemaquake.harness.model.steps import Invoke, Require, Wait
-from schemaquake.harness.model.traits import workload_traits
 from schemaquake.workloads.races.engine import HARMLESS, POISONS, Race, RacingWorkload
 from schemaquake.workloads.races.options import Mode
 from schemaquake.workloads.races.racing_ddl import RACING, RacingDdl
@@ -53,20 +52,6 @@ def test_what_an_era_lacks_is_not_applicable_to_it() -> None:
     expected["2.2.19"] = expected["2.1.22"] | {"drop-function"}
     expected |= dict.fromkeys(LINES[8:], expected["2.2.19"] | {"drop-table-view"})
     assert {line: {workload.name for workload in able(line)} for line in LINES} == expected
-
-
-@pytest.mark.parametrize("name", [*KINDS, "racing-ddl"])
-@pytest.mark.parametrize("mode", ["barrier", "partition", "single"])
-def test_a_setup_needs_no_node_but_the_first(name: str, mode: Mode) -> None:
-    """The others are not even started while it goes on, where they take over a schema that is there already."""
-    workload = {**KINDS, "racing-ddl": RacingDdl()}[name]
-    racing = context("5.0.9", mode=mode, races=3)
-    assert workload_traits(workload).sets_up_first
-    asked = {
-        worker.node: any(isinstance(step, Invoke) for step in workload.steps("setup", worker, racing, phase_label=""))
-        for worker in sorted(workload.crew(racing), key=lambda worker: -worker.index)
-    }
-    assert asked == {"n1": True, "n2": False, "n3": False}
 
 
 @pytest.mark.parametrize(

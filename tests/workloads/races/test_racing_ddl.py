@@ -8,7 +8,8 @@ from racing_context import racing_context, with_racing
 
 from schemaquake.harness.errors import NotApplicable, PlanError
 from schemaquake.harness.model.protocols import Context
-from schemaquake.harness.model.steps import Note
+from schemaquake.harness.model.steps import Invoke, Note
+from schemaquake.harness.model.traits import workload_traits
 from schemaquake.workloads.races.engine import HARMLESS, POISONS, REFUSES, STALLS
 from schemaquake.workloads.races.options import Mode
 from schemaquake.workloads.races.racing_ddl import RACING, RacingDdl
@@ -50,6 +51,24 @@ def test_a_race_is_the_same_race_alone_and_among_others() -> None:
     alone = carry_out(workload, "setup", CONTEXT)
     among = carry_out(RacingDdl(), "setup", CONTEXT)
     assert {repr(one.step) for one in alone} <= {repr(one.step) for one in among}
+
+
+@pytest.mark.parametrize("mode", ["barrier", "partition", "single"])
+def test_the_setup_needs_no_node_but_the_first(mode: Mode) -> None:
+    """The others are not even started while it goes on, where they take over a schema that is there already."""
+    context = with_racing(CONTEXT, mode=mode, isolated=("n3",) if mode == "partition" else ())
+    racing = RacingDdl()
+    assert workload_traits(racing).sets_up_first
+    asked = {
+        node: any(
+            isinstance(step, Invoke)
+            for worker in racing.crew(context)
+            if worker.node == node
+            for step in racing.steps("setup", worker, context, phase_label="")
+        )
+        for node in context.nodes
+    }
+    assert asked == {"n1": True, "n2": False, "n3": False}
 
 
 def test_some_can_be_picked() -> None:
