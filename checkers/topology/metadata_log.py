@@ -149,10 +149,12 @@ def _list_strangers(logs: Sequence[_Log], evidence: Evidence) -> Iterator[str]:
 
 
 def _epoch_of_first_change(evidence: Evidence) -> int | None:
-    """Return the first epoch that a coordinator showed after a change of the schema that it had acknowledged; null if none did."""
+    """Return the first epoch that a coordinator showed after a change of the schema that it had acknowledged since all founders serve; null if none did."""
+    # Founders that were started after the first one had taken the setup join as part of the run.
+    booted = max((start.time for start in evidence.notes.starts if start.phase == "boot"), default=-1)
     acked: dict[str | None, int] = {}
     for change in evidence.changes.all:
-        if change.acknowledged and change.completed is not None:
+        if change.acknowledged and change.completed is not None and change.invoked > booted:
             acked[change.node] = min(change.completed, acked.get(change.node, change.completed))
     table = evidence.observations
     rows = table.filter(pc.equal(table["kind"], "version")).select(["time", "node", "definition"]).to_pylist()

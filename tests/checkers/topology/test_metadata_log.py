@@ -150,6 +150,19 @@ def test_the_ring_changes_during_a_run_only_by_its_operations(kind, valid):
     assert judged_run(RUN, epoch("n1", 4, 22), log("n1", booted, "settled")).valid is True
 
 
+@pytest.mark.parametrize(
+    ("at", "valid"), [(4, True), (6, "unknown")], ids=["before the races", "after their first change"]
+)
+def test_founders_that_are_started_after_the_setup_join_as_part_of_the_run(at, valid):
+    """A run whose first node takes the whole setup; the coordinator shows the end of their joining late."""
+    second = '@30 -- n2 info node-start {"phase": "boot", "served": true, "seconds": 5}'
+    raced = change("create-table", 40, name="u", columns=[["k", "int", "partition_key"]])
+    entries = [[1, "1", "a"], [2, "4", "b"], [3, "4", "c"], [4, "5", "d"], [5, "4", "e"], [6, "4", "f"]]
+    entries[at - 1][1] = "5"
+    seen = [epoch("n1", 3, 22), epoch("n1", 3, 35), epoch("n1", 5, 42), log("n1", entries, "settled")]
+    assert judged_run([*ASKED, second, *raced, RUN[-1]], *seen).valid == valid
+
+
 WHOLE = [[1, "1", "a"], [2, "4", "b"], [3, "4", "c"]]
 SHORT = WHOLE[:2]
 RESTARTED = '@60 -- info phase {"phase": "final-restarted", "state": "begins"}'
