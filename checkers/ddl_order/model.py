@@ -35,6 +35,7 @@ from schemaquake.checkers.ddl_order.variables import (
 from schemaquake.checkers.ddl_order.vocabulary import Vocabulary, argument_types, bare, types_named
 from schemaquake.checkers.evidence.cql_types import canonical
 from schemaquake.checkers.evidence.operations import PairedOperation
+from schemaquake.harness.ddl.cql import indexed_column
 from schemaquake.harness.model.operation import JSON
 
 __all__ = ["model_change", "model_refusal"]
@@ -282,7 +283,7 @@ def _create_routine(value: Mapping[str, Any], vocabulary: Vocabulary, *, kind: s
     return Alternative(
         (
             *_in_keyspace(vocabulary),
-            lacks(routine),
+            *(() if value.get("or_replace") else (lacks(routine),)),
             *_types_exist(used, vocabulary),
             *(exists(Variable("routine", k, function)) for function in called if function in vocabulary.routines),
         ),
@@ -309,12 +310,12 @@ def _drop_routine(value: Mapping[str, Any], vocabulary: Vocabulary) -> Alternati
 
 def _create_index(value: Mapping[str, Any], vocabulary: Vocabulary) -> Alternative:
     k, name, table = vocabulary.keyspace, value["name"], value["table"]
-    index = Variable("index", k, name)
+    index, column = Variable("index", k, name), indexed_column(value["column"])
     return _on(
         Variable("relation", k, table),
         kind="table",
-        guards=(lacks(index), exists(Variable("column", k, table, value["column"]))),
-        effects=(becomes(index, (table, value["column"])),),
+        guards=(lacks(index), exists(Variable("column", k, table, column))),
+        effects=(becomes(index, (table, column)),),
     )
 
 

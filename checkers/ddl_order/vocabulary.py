@@ -14,6 +14,7 @@ from schemaquake.checkers.ddl_order.variables import ABSENT, UNKNOWN, Value, Var
 from schemaquake.checkers.evidence.cql_types import canonical, user_types
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import can_follow, certainly_applied
+from schemaquake.harness.ddl.cql import indexed_column
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 
 __all__ = ["Vocabulary", "argument_types", "bare", "read_vocabulary", "types_named"]
@@ -115,7 +116,7 @@ def _learn(vocabulary: Vocabulary, f: str, kind: str, value: Mapping[str, Any]) 
             vocabulary.created.add(Variable("index", k, name))
             on.add(value["table"])
             vocabulary.relations.add(value["table"])
-            vocabulary.columns.setdefault(value["table"], set()).add(value["column"])
+            vocabulary.columns.setdefault(value["table"], set()).add(indexed_column(value["column"]))
 
 
 def _learn_relation(vocabulary: Vocabulary, f: str, name: str, value: Mapping[str, Any]) -> None:

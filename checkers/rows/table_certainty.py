@@ -12,7 +12,7 @@ Whether it was removed between the reading and a probe is in doubt as long as th
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from schemaquake.checkers.ddl_order.reach import Reaches
 from schemaquake.checkers.evidence.cql_types import canonical
@@ -21,10 +21,18 @@ from schemaquake.checkers.evidence.node_schemas import NodeSchema, Table
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import SchemaObject, can_follow
 from schemaquake.checkers.rows.probe_errors import ProbeFault, find_missing_column
+from schemaquake.harness.model.operation import JSON
 
 __all__ = ["TableCertainty"]
 
 _KEY_KINDS = frozenset({"partition_key", "clustering"})
+_HELD: Final[Mapping[tuple[type, ...], frozenset[str]]] = {
+    (int,): frozenset({"tinyint", "smallint", "int", "bigint", "varint", "counter"}),
+    (int, float): frozenset({"float", "double", "decimal"}),
+    (str,): frozenset({"ascii", "text", "varchar"}),
+    (bool,): frozenset({"boolean"}),
+}
+"""The values of JSON that literals of these types can be; of another type any but lists and maps."""
 
 
 class TableCertainty:
@@ -169,12 +177,14 @@ class TableCertainty:
         )
 
     def certainly_fits(self, probe: PairedOperation) -> bool:
-        """Check that the statement fits a certain CREATE: it names the key, and only columns of the table.
+        """Check that the statement fits a certain CREATE: it names the key, and only columns of the table, with values of their types.
 
         A read may name no key at all, to have all rows.
         """
         columns = frozenset(self._list_columns(probe))
         if not all(self._certainly_has(column, when=probe) and self._has_one_type(column) for column in columns):
+            return False
+        if not self._can_hold_all(probe):
             return False
         asked = frozenset(probe.argument.get("where") or {}) if probe.f == "read-rows" else columns
         if probe.f == "read-rows" and not asked:
@@ -195,22 +205,39 @@ class TableCertainty:
         columns = self._list_columns(probe)
         if shown is None or not all(column in shown.columns and self._has_one_type(column) for column in columns):
             return True
+        if not self._can_hold_all(probe):
+            return True
         key = {name for name, column in shown.columns.items() if column.kind in _KEY_KINDS}
         if any(_declared_key(create) != key for create in self._list_possible_creates()):
             return True
         asked = set(columns if probe.f == "insert" else probe.argument.get("where") or key)
         return not key or not key <= asked or (probe.f != "insert" and asked != key)
 
+    def _can_hold_all(self, probe: PairedOperation) -> bool:
+        """Tell if each value can be one of its column: the value of a type that was refused cannot."""
+        values: Mapping[str, JSON] = probe.argument["row"] if probe.f == "insert" else probe.argument.get("where") or {}
+        return all(self._can_hold(column, value) for column, value in values.items())
+
+    def _can_hold(self, column: str, value: JSON) -> bool:
+        """Tell if the value can be one of the column, which has one type."""
+        (cql_type,) = self._types(column)
+        held = next((kinds for kinds, types in _HELD.items() if cql_type in types), (str, int, float, bool))
+        return value is None or (isinstance(value, held) and (bool in held or not isinstance(value, bool)))
+
     def _has_one_type(self, column: str) -> bool:
+        types = self._types(column)
+        # A value of a user-defined type may fail for one of its fields, which belong to another object.
+        return len(types) == 1 and not any("<" in cql_type or "." in cql_type for cql_type in types)
+
+    def _types(self, column: str) -> set[str]:
+        """Return the types that possible changes gave the column."""
         types = {
             canonical(_map_declared_columns(c)[column][0])
             for c in self._list_possible_creates()
             if column in _map_declared_columns(c)
         }
         adds = (change.argument["column"] for change in self.changes if change.f == "add-column")
-        types |= {canonical(cql_type) for name, cql_type in adds if name == column}
-        # A value of a user-defined type may fail for one of its fields, which belong to another object.
-        return len(types) == 1 and not any("<" in cql_type or "." in cql_type for cql_type in types)
+        return types | {canonical(cql_type) for name, cql_type in adds if name == column}
 
     def _list_possible_creates(self) -> Iterable[PairedOperation]:
         return self._evidence.changes.creates(self.subject)

@@ -14,6 +14,7 @@ from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.option_values import can_be
 from schemaquake.checkers.schema.possible_parts import PossibleValue
 from schemaquake.checkers.schema.wall_clock import WallClock
+from schemaquake.harness.ddl.cql import indexed_column
 
 __all__ = [
     "find_faults_of_drop",
@@ -99,7 +100,8 @@ def is_index(renames: Iterable[tuple[str, str]], shown: Mapping[str, Any], wante
     target = shown["target"]
     if shown["table"] != wanted["table"]:
         return False
-    columns = {wanted["column"], *(new for old, new in renames if old == wanted["column"])}
+    column = indexed_column(wanted["column"])
+    columns = {column, *(new for old, new in renames if old == column)}
     # A target may name the column within what is indexed of it: values(c), or a map of lists of columns.
     return isinstance(target, str) and bool(columns & set(re.findall(r"\w+", target)))
 

@@ -24,6 +24,7 @@ from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import names, where
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.schema.judge import Findings, doubt_free_text, judge
+from schemaquake.harness.ddl.cql import indexed_column
 from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Anomaly, Verdict
 
@@ -207,7 +208,7 @@ def find_removals(changes: SchemaChanges, subject: SchemaObject) -> Sequence[Pai
     removals = list(changes.drops(subject))
     creates = changes.creates(subject)
     if subject.kind == "index":
-        grounds = {(create.argument["table"], create.argument["column"]) for create in creates}
+        grounds = {(create.argument["table"], indexed_column(create.argument["column"])) for create in creates}
         for table, column in sorted(grounds):
             alters = changes.on(SchemaObject("table", subject.keyspace, table))
             removals += [

@@ -202,7 +202,7 @@ def _options(subject: SchemaObject, options: Mapping[str, JSON]) -> Iterator[tup
     return ((Part(subject, "option", name.lower()), value) for name, value in options.items())
 
 
-_NAMES: Final = frozenset({"keyspace", "name", "if_not_exists"})
+_NAMES: Final = frozenset({"keyspace", "name", "if_not_exists", "or_replace"})
 
 
 def _columns(declared: Iterable[Sequence[str]]) -> Iterator[tuple[str, Mapping[str, Any]]]:

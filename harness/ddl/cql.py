@@ -12,12 +12,15 @@ from typing import Any, Final
 
 from schemaquake.harness.model.operation import JSON
 
-__all__ = ["identifier", "is_identifier", "is_type", "literal", "plain_name", "statement"]
+__all__ = ["identifier", "indexed_column", "is_identifier", "is_type", "literal", "plain_name", "statement"]
 
 _IDENTIFIER: Final = re.compile(r'[A-Za-z][A-Za-z0-9_]*|"(?:[^"]|"")+"')
 _TYPE: Final = re.compile(r"""(?:[A-Za-z0-9_<>,. ]|'[A-Za-z0-9_$.,()=> ]*'|"(?:[^"]|"")+")+""")
-_COUNTED: Final = re.compile(rf"[a-zA-Z]+\((?:{_IDENTIFIER.pattern})\)")
+_COUNTED: Final = re.compile(rf"[a-zA-Z]+\(({_IDENTIFIER.pattern})\)")
 """A function of a column: `writetime(v)`, `keys(m)`."""
+
+
+_WHOLE: Final = re.compile(r"-?[0-9]+")
 
 
 def statement(f: str, value: Mapping[str, JSON]) -> str:
@@ -38,6 +41,12 @@ def plain_name(name: str) -> str:
     return (
         name[1:-1].replace('""', '"') if name.startswith('"') and name.endswith('"') and len(name) > 1 else name.lower()
     )
+
+
+def indexed_column(text: str) -> str:
+    """Return the column that an index is on: `m` of `keys(m)`, and of `m`."""
+    found = _COUNTED.fullmatch(text)
+    return text if found is None else plain_name(found[1])
 
 
 def is_type(text: str) -> bool:
@@ -93,10 +102,15 @@ def _body(text: str) -> str:
 
 
 def _user_type_literal(value: JSON) -> str:
-    """Render a row's cell: a map is a user-defined type's value, whose field names are bare."""
+    """Render a row's cell: a map is a user-defined type's value, whose field names are bare, or, with whole numbers as keys, a map."""
     if isinstance(value, Mapping):
         return (
-            "{" + ", ".join(f"{identifier(name)}: {_user_type_literal(entry)}" for name, entry in value.items()) + "}"
+            "{"
+            + ", ".join(
+                f"{name if _WHOLE.fullmatch(name) else identifier(name)}: {_user_type_literal(entry)}"
+                for name, entry in value.items()
+            )
+            + "}"
         )
     return literal(value)
 
@@ -141,7 +155,7 @@ def _drop_column(value: Mapping[str, Any]) -> str:
 
 def _create_function(value: Mapping[str, Any]) -> str:
     return (
-        f"CREATE FUNCTION {_qualified(value)} ({_typed(value['arguments'])}) CALLED ON NULL INPUT "
+        f"CREATE {'OR REPLACE ' if value.get('or_replace') else ''}FUNCTION {_guard(value)}{_qualified(value)} ({_typed(value['arguments'])}) CALLED ON NULL INPUT "
         f"RETURNS {_type(value['returns'])} LANGUAGE java AS {_body(str(value['body']))}"
     )
 
@@ -149,7 +163,7 @@ def _create_function(value: Mapping[str, Any]) -> str:
 def _create_aggregate(value: Mapping[str, Any]) -> str:
     final = value.get("final_function")
     return (
-        f"CREATE AGGREGATE {_qualified(value)} ({', '.join(map(_type, value['arguments']))}) "
+        f"CREATE AGGREGATE {_guard(value)}{_qualified(value)} ({', '.join(map(_type, value['arguments']))}) "
         f"SFUNC {identifier(value['state_function'])} STYPE {_type(value['state_type'])}"
         + (f" FINALFUNC {identifier(final)}" if final else "")
     )

@@ -17,7 +17,7 @@ it (as CQL, or as Thrift calls), and checkers read it back from the history. Ide
 | add-field | ks.u | `field: [name, type]` |
 | rename-field | ks.u | `field: name`, `to: name` |
 | drop-type | ks.u | |
-| create-function | ks.f | `arguments: [[name, type], …]`, `returns`, `body` |
+| create-function | ks.f | `arguments: [[name, type], …]`, `returns`, `body`, `or_replace`? |
 | drop-function | ks.f | |
 | create-aggregate | ks.g | `arguments: [type, …]`, `state_function`, `state_type`, `final_function`? |
 | drop-aggregate | ks.g | |
@@ -179,11 +179,28 @@ def drop_type(keyspace: str, name: str, *, if_exists: bool = False) -> Invoke:
 
 
 def create_function(
-    keyspace: str, name: str, *, arguments: Sequence[tuple[str, str]], returns: str, body: str
+    keyspace: str,
+    name: str,
+    *,
+    arguments: Sequence[tuple[str, str]],
+    returns: str,
+    body: str,
+    or_replace: bool = False,
+    if_not_exists: bool = False,
 ) -> Invoke:
-    """CREATE FUNCTION … CALLED ON NULL INPUT … LANGUAGE java, so that an aggregate on it needs no INITCOND; needs user-defined functions switched on."""
+    """CREATE FUNCTION … CALLED ON NULL INPUT … LANGUAGE java, so that an aggregate on it needs no INITCOND; needs user-defined functions switched on.
+
+    With `or_replace` it is CREATE OR REPLACE FUNCTION, which also changes one that is there.
+    """
     return _change(
-        "create-function", keyspace, name, arguments=[list(a) for a in arguments], returns=returns, body=body
+        "create-function",
+        keyspace,
+        name,
+        arguments=[list(a) for a in arguments],
+        returns=returns,
+        body=body,
+        or_replace=or_replace,
+        if_not_exists=if_not_exists,
     )
 
 
@@ -200,6 +217,7 @@ def create_aggregate(
     state_function: str,
     state_type: str,
     final_function: str | None = None,
+    if_not_exists: bool = False,
 ) -> Invoke:
     """CREATE AGGREGATE … SFUNC … STYPE …, without INITCOND."""
     return _change(
@@ -210,6 +228,7 @@ def create_aggregate(
         state_function=state_function,
         state_type=state_type,
         final_function=final_function,
+        if_not_exists=if_not_exists,
     )
 
 

@@ -195,7 +195,7 @@ def _refuse_unraceable(plan: GridPlan, demands: Mapping[str, Demands], able: Map
 
 def _closest(cells: Sequence[Any]) -> list[Any]:
     """Return the first cell of each pair of statements, which come with the closest relation first; variants are left out."""
-    order = {"same": 0, "names": 1, "siblings": 2, "name": 3, "keyspace": 4}
+    order = {"same": 0, "names": 1, "crossed": 2, "siblings": 3, "name": 4, "keyspace": 5}
     first: dict[tuple[str, ...], Any] = {}
     plain = [cell for cell in cells if all(statement.variant_of is None for statement in cell.statements)]
     for cell in sorted(plain, key=lambda one: order[one.relation]):

@@ -33,6 +33,7 @@ _WORDS: Final[Mapping[State, str]] = {
 _RELATIONS: Final[Mapping[str, str]] = {
     "same": "both are about one {}",
     "names": "one names the {} that the other is about",
+    "crossed": "each names the {} that the other changes",
     "siblings": "their objects share a {}",
     "name": "two objects of one name",
     "keyspace": "they share nothing but the keyspace",
@@ -242,4 +243,4 @@ def relation_in_words(relation: str) -> str:
     about, exists, _ = about.partition("-that-exists")
     if kind == "name" and about:
         return "two objects of one name in one table"
-    return _RELATIONS[kind].format(about) + (", which is there before" if exists else "")
+    return _RELATIONS[kind].format(about.replace("-", " ")) + (", which is there before" if exists else "")

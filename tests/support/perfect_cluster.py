@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from schemaquake.checkers.evidence.cql_types import user_types
 from schemaquake.harness.ddl import schema_changes as ddl
+from schemaquake.harness.ddl.cql import indexed_column
 from schemaquake.harness.model.records import HISTORY, OBSERVATIONS, Records
 from schemaquake.harness.model.steps import Invoke
 
@@ -61,7 +62,14 @@ class Keyspace:
         """Whether anything here has that type."""
         texts = [column[0] for table in self.tables.values() for column in table["columns"].values()]
         texts += [cql_type for fields in self.types.values() for cql_type in fields.values()]
+        texts += [function["returns"] for function in self.functions.values()]
         return any(name == used for text in texts for _, used in user_types(text, keyspace=""))
+
+    def within(self, text: str) -> set[str]:
+        """Every type that the text names, those of their fields and so on included."""
+        named = {name for _, name in user_types(text, keyspace="")}
+        inner = [cql_type for name in named for cql_type in self.types.get(name, {}).values()]
+        return named.union(*map(self.within, inner))
 
     def knows(self, text: str) -> bool:
         """Whether every type that the text names exists."""
@@ -174,7 +182,9 @@ class PerfectCluster:
 
     def _add_field(self, keyspace: Keyspace, value: Mapping[str, Any]) -> bool:
         fields = keyspace.types.get(value["name"])
-        if fields is None or value["field"][0] in fields:
+        if fields is None or value["field"][0] in fields or not keyspace.knows(value["field"][1]):
+            return False
+        if value["name"] in keyspace.within(value["field"][1]):
             return False
         fields[value["field"][0]] = value["field"][1]
         return True
@@ -193,7 +203,9 @@ class PerfectCluster:
         return True
 
     def _create_function(self, keyspace: Keyspace, value: Mapping[str, Any]) -> bool:
-        if value["name"] in keyspace.functions:
+        if value["name"] in keyspace.functions and not value.get("or_replace"):
+            return False
+        if not keyspace.knows(value["returns"]):
             return False
         keyspace.functions[value["name"]] = value
         return True
@@ -204,7 +216,8 @@ class PerfectCluster:
         return keyspace.functions.pop(value["name"], None) is not None
 
     def _create_aggregate(self, keyspace: Keyspace, value: Mapping[str, Any]) -> bool:
-        if value["name"] in keyspace.aggregates or value["state_function"] not in keyspace.functions:
+        function = keyspace.functions.get(value["state_function"])
+        if value["name"] in keyspace.aggregates or function is None or function["returns"] != value["state_type"]:
             return False
         keyspace.aggregates[value["name"]] = value
         return True
@@ -241,7 +254,10 @@ class PerfectCluster:
 
     def _create_index(self, keyspace: Keyspace, value: Mapping[str, Any]) -> bool:
         table = keyspace.tables.get(value["table"])
-        if table is None or table["columns"].get(value["column"], ["", ""])[1] not in {"regular", "static"}:
+        column = indexed_column(value["column"])
+        if table is None or table["columns"].get(column, ["", ""])[1] not in {"regular", "static", "clustering"}:
+            return False
+        if column != value["column"] and not table["columns"][column][0].startswith("map<"):
             return False
         if any(value["name"] in other["indexes"] for other in keyspace.tables.values()):
             return False
@@ -450,7 +466,7 @@ def changes() -> st.SearchStrategy[Invoke]:
         st.builds(ddl.add_field, keyspace, st.just("u"), st.sampled_from(["f1", "f2"]), st.just("int")),
         st.builds(ddl.rename_field, keyspace, st.just("u"), st.just("f1"), st.sampled_from(["f2", "f3"])),
         st.builds(ddl.drop_type, keyspace, st.just("u"), if_exists=guard),
-        st.builds(lambda k: ddl.create_function(k, "f", **function), keyspace),
+        st.builds(lambda k, again: ddl.create_function(k, "f", **function, or_replace=again), keyspace, guard),
         st.builds(ddl.drop_function, keyspace, st.just("f")),
         st.builds(lambda k: ddl.create_aggregate(k, "g", **state), keyspace),
         st.builds(ddl.drop_aggregate, keyspace, st.just("g")),

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 from random import Random
 from typing import Final, TypeAlias
 
 from schemaquake.harness.model.steps import Invoke
 from schemaquake.workloads.churn.intended import IntendedKeyspace
 from schemaquake.workloads.statements.description import CLUSTERING, DATA, SCHEMA, Names, Slot, Statement
-from schemaquake.workloads.statements.meetings import Meeting, meetings
+from schemaquake.workloads.statements.meetings import Meeting, changed_and_named, meetings
 
 __all__ = [
     "AGGREGATES",
@@ -215,7 +216,7 @@ def cells_of(one: Drawn, other: Drawn, state: IntendedKeyspace) -> tuple[str, ..
     first, second = sorted((one, other), key=lambda each: _places()[each.statement.name])
     pair = f"{first.statement.name}/{second.statement.name}"
     found: list[str] = []
-    for relation, exists in _shared(first, second, state):
+    for relation, exists in (*_shared(first, second, state), *_crossed(first, second)):
         there = f"{pair}/{relation}-that-exists"
         found.append(there if exists and there in known_cells() else f"{pair}/{relation}")
     found += [f"{pair}/{relation}" for relation in (*_namesakes(first, second), "keyspace")]
@@ -228,7 +229,17 @@ def _shared(first: Drawn, second: Drawn, state: IntendedKeyspace) -> Iterator[tu
         for b in second.statement.slots:
             if a.kind == b.kind and first.identity(a) == second.identity(b):
                 subjects = (a is first.statement.subject) + (b is second.statement.subject)
-                yield f"{('siblings', 'names', 'same')[subjects]}-{a.kind}", _exists(first, a, state)
+                about = max(a.about, b.about, key=len)
+                yield f"{('siblings', 'names', 'same')[subjects]}-{about}", _exists(first, a, state)
+
+
+def _crossed(first: Drawn, second: Drawn) -> Iterator[tuple[str, bool]]:
+    """Yield the relation of two statements of which each names the object that the other changes; both are there before."""
+    pairs = product(changed_and_named(first.statement), changed_and_named(second.statement))
+    for (a, named), (b, other) in pairs:
+        crosses = first.identity(a) == second.identity(other) and first.identity(named) == second.identity(b)
+        if a.kind == b.kind and crosses:
+            yield f"crossed-{a.kind}", False
 
 
 def _exists(drawn: Drawn, slot: Slot, state: IntendedKeyspace) -> bool:

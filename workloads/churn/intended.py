@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
+from schemaquake.harness.ddl.cql import indexed_column
 from schemaquake.harness.ddl.schema_changes import (
     create_aggregate,
     create_function,
@@ -30,6 +31,7 @@ __all__ = ["IntendedKeyspace", "IntendedTable", "column_shape"]
 
 _Carry: TypeAlias = Callable[[], None]
 _KEY: Final = "int partition_key"
+_NATIVE: Final = frozenset({"int", "list"})
 
 
 def column_shape(cql_type: str, kind: str) -> str:
@@ -63,8 +65,8 @@ class IntendedKeyspace:
     exists: bool = False
     tables: dict[str, IntendedTable] = field(default_factory=dict)
     types: dict[str, dict[str, str]] = field(default_factory=dict)
-    functions: dict[str, str] = field(default_factory=dict)
-    """Name → body."""
+    functions: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Name → the type of its result and its body."""
     aggregates: dict[str, str] = field(default_factory=dict)
     """Name → its function."""
     views: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -113,12 +115,14 @@ class IntendedKeyspace:
                 yield from ({"index": name, "table": on[0], "column": on[1]} for name, on in self.indexes.items())
 
     def shape_of(self, kind: str, names: Mapping[str, str]) -> str:
-        """Return the shape of a column or field; empty for another kind."""
+        """Return the shape of a column, a field or a function; empty for another kind."""
         match kind:
             case "column" | "clustering":
                 return self.tables[names["table"]].columns[names[kind]]
             case "field":
                 return self.types[names["type"]][names["field"]]
+            case "function":
+                return self.functions[names["function"]][0]
         return ""
 
     def definitions(self, replication_factor: int) -> Iterator[Invoke]:
@@ -132,9 +136,9 @@ class IntendedKeyspace:
             yield create_type(self.name, ready, fields=list(remaining.pop(ready).items()))
         for name, table in self.tables.items():
             yield create_table(self.name, name, columns=[_declared(*column) for column in table.columns.items()])
-        for name, body in self.functions.items():
+        for name, (returns, body) in self.functions.items():
             arguments = [("state", "int"), ("value", "int")]
-            yield create_function(self.name, name, arguments=arguments, returns="int", body=body)
+            yield create_function(self.name, name, arguments=arguments, returns=returns, body=body)
         for name, function in self.aggregates.items():
             yield create_aggregate(self.name, name, arguments=["int"], state_function=function, state_type="int")
         for name, (on, column) in self.indexes.items():
@@ -154,7 +158,8 @@ class IntendedKeyspace:
             return self._clear if change.f == "drop-keyspace" else _nothing
         verb, _, kind = change.f.partition("-")
         if verb == "create":
-            return self._unless(value, present=self._has(kind, value["name"]), carry=self._creating(kind, value))
+            present = self._has(kind, value["name"]) and not self._replaces(value)
+            return self._unless(value, present=present, carry=self._creating(kind, value))
         if verb == "drop" and kind != "column":
             return self._dropping(kind, value)
         return self._altering(change.f, value)
@@ -182,6 +187,11 @@ class IntendedKeyspace:
                 return name in self.functions or name in self.aggregates
         return name in self._of(kind)
 
+    def _replaces(self, value: Mapping[str, Any]) -> bool:
+        """Tell if CREATE OR REPLACE FUNCTION finds a function with the same result."""
+        found = self.functions.get(value["name"])
+        return bool(value.get("or_replace")) and found is not None and found[0] == value["returns"]
+
     def _of(self, kind: str) -> dict[str, Any]:
         found: dict[str, dict[str, Any]] = {
             "table": self.tables,
@@ -204,18 +214,20 @@ class IntendedKeyspace:
                 made = dict(value["fields"])
                 able = self._knows(made.values())
             case "function":
-                made, able = value["body"], True
+                made, able = (value["returns"], value["body"]), self._knows([f"frozen<{value['returns']}>"])
             case "aggregate":
-                made, able = value["state_function"], value["state_function"] in self.functions
+                made = value["state_function"]
+                able = made in self.functions and self.functions[made][0] == value["state_type"]
             case "view":
                 column = value["primary_key"][0]
                 made = (value["base"], column)
                 base = self.tables.get(value["base"])
                 able = base is not None and base.columns.keys() >= set(value["primary_key"])
             case _:
-                made = (value["table"], value["column"])
+                column = indexed_column(value["column"])
+                made = (value["table"], column)
                 table = self.tables.get(value["table"])
-                able = table is not None and value["column"] in table.columns and made not in self.indexes.values()
+                able = table is not None and column in table.columns and made not in self.indexes.values()
         return (lambda: self._of(kind).update({name: made})) if able else None
 
     def _dropping(self, kind: str, value: Mapping[str, Any]) -> _Carry | None:
@@ -261,7 +273,9 @@ class IntendedKeyspace:
     def _altering_type(self, f: str, value: Mapping[str, Any], parts: dict[str, str]) -> _Carry | None:
         if f == "add-field":
             part, cql_type = value["field"]
-            return None if part in parts or not self._knows([cql_type]) else lambda: parts.update({part: cql_type})
+            if part in parts or not self._knows([cql_type]) or value["name"] in self._types_within(cql_type):
+                return None
+            return lambda: parts.update({part: cql_type})
         if value["field"] not in parts or value["to"] in parts:
             return None
         renamed = {value["to"] if part == value["field"] else part: cql_type for part, cql_type in parts.items()}
@@ -291,7 +305,7 @@ class IntendedKeyspace:
 
     def _renaming(self, table: IntendedTable, value: Mapping[str, Any]) -> _Carry | None:
         column, to = value["column"], value["to"]
-        if column not in table.clustering or to in table.columns:
+        if column not in table.clustering or to in table.columns or (value["name"], column) in self.indexes.values():
             return None
         if any(base == value["name"] for base, _ in self.views.values()):
             return None
@@ -305,12 +319,24 @@ class IntendedKeyspace:
     def _knows(self, cql_types: Any) -> bool:
         return _mentioned(cql_types) <= self.types.keys()
 
+    def _types_within(self, cql_type: str) -> set[str]:
+        """Return the types that a type names, those of their fields and so on included."""
+        found: set[str] = set()
+        waiting = _mentioned([cql_type])
+        while waiting:
+            name = waiting.pop()
+            waiting |= _mentioned(self.types[name].values()) - found
+            found.add(name)
+        return found
+
     def _cql_types(self) -> Iterator[str]:
-        """List the types of all columns and fields."""
+        """List the types of all columns, fields and functions' results."""
         for table in self.tables.values():
             yield from table.columns.values()
         for parts in self.types.values():
             yield from parts.values()
+        # The result of a function is written without frozen<>, and is frozen nevertheless.
+        yield from (f"frozen<{returns}>" for returns, _ in self.functions.values())
 
 
 def _nothing() -> None:
@@ -319,7 +345,7 @@ def _nothing() -> None:
 
 def _mentioned(cql_types: Any) -> set[str]:
     """Return the user-defined types that these types name: `u0` of `frozen<u0>`."""
-    return {name for text in cql_types for name in re.findall(r"frozen<(\w+)>", text) if name != "list"}
+    return {name for text in cql_types for name in re.findall(r"frozen<(\w+)>", text) if name not in _NATIVE}
 
 
 def _declared(name: str, shape: str) -> tuple[str, str, str]:

@@ -42,7 +42,7 @@ from schemaquake.workloads.statements.meetings import Meeting, Object, meetings
 
 __all__ = ["Grid", "GridOptions", "chosen_cells"]
 
-_STRIDE: Final = 7 * 6 * 67 + 1
+_STRIDE: Final = 7 * 6 * 97 + 1
 """Numbers between two turns of one cell: more than there are cells, and the next turn has other coordinators or the other order."""
 
 
@@ -198,6 +198,8 @@ def _value(cell: Meeting, column: Object, side: int | None) -> JSON:
             return "seven"
         case "list":
             return [VALUE]
+        case "map":
+            return {str(VALUE): VALUE}
     return [VALUE] if shape == FROZEN_LIST else _value_of_type(cell, shape.removeprefix("frozen<").removesuffix(">"))
 
 

@@ -46,6 +46,7 @@ __all__ = [
     "INT",
     "LEFT_OUT",
     "SCHEMA",
+    "MAP",
     "STATIC",
     "VALUE",
     "Kind",
@@ -68,6 +69,7 @@ INT: Final = "int"
 TEXT: Final = "text"
 LIST: Final = "list<int>"
 FROZEN_LIST: Final = "frozen<list<int>>"
+MAP: Final = "map<int,int>"
 STATIC: Final = "int static"
 CLUSTERING: Final = "int clustering"
 VALUE: Final = 7
@@ -84,7 +86,16 @@ class Slot:
     inside: tuple[str, ...] = ()
     """Slots of the objects without which this one cannot exist: the table of a column, table and column of an index."""
     shape: str = ""
-    """The CQL type of a column or a field, and the kind of a column that is not regular; `{type}` stands for the name of the slot `type`."""
+    """The CQL type of a column, a field or a function's result, and the kind of a column that is not regular; `{type}` stands for the name of the slot `type`."""
+    exact: bool = False
+    """True if the statement is refused for an object of another shape."""
+    part: str = ""
+    """What tells this object from another one of its kind that the statement is about: the `inner` of two types."""
+
+    @property
+    def about(self) -> str:
+        """What names of cells call it: `table`, `inner-type`."""
+        return f"{self.part}-{self.kind}" if self.part else self.kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +107,7 @@ class Names:
     """Slot → name."""
     side: int = 0
     shapes: Mapping[str, str] = field(default_factory=dict)
-    """Slot → CQL type of a column or field."""
+    """Slot → CQL type of a column, a field or a function's result."""
     parts: Mapping[str, Sequence[tuple[str, str]]] = field(default_factory=dict)
     """Name of a table or a type → the columns or fields (name, CQL type) that it has beside those of its kind, because a statement is about them."""
     tag: int | None = None
@@ -128,7 +139,7 @@ class Statement:
     holds_columns: bool = True
     """False for a table that can have no columns but its own, so that no row of an integer and a text can be written."""
     variant_of: str | None = None
-    """The statement from which it differs only in IF [NOT] EXISTS or in its consistency level. A quick grid leaves it out."""
+    """The statement from which it differs only in IF [NOT] EXISTS, in its consistency level, or in the kind of collection. A quick grid leaves it out."""
 
     @property
     def subject(self) -> Slot:
@@ -214,24 +225,42 @@ def _type(names: Names, *, if_not_exists: bool = False) -> Invoke:
     return create_type(names.keyspace, names["type"], fields=fields, if_not_exists=if_not_exists)
 
 
-def _function(names: Names) -> Invoke:
+def _function(names: Names, *, or_replace: bool = False, if_not_exists: bool = False) -> Invoke:
+    returns = names.shapes.get("function", INT)
+    number = 100 + names.number
     return create_function(
         names.keyspace,
         names["function"],
         arguments=[("state", "int"), ("value", "int")],
-        returns="int",
-        body=f"return {100 + names.number};",
+        returns=returns,
+        body=f"return {number};" if returns == INT else f"return null; /* {number} */",
+        or_replace=or_replace,
+        if_not_exists=if_not_exists,
     )
 
 
-def _aggregate(names: Names) -> Invoke:
+def _aggregate(names: Names, *, if_not_exists: bool = False) -> Invoke:
     return create_aggregate(
-        names.keyspace, names["aggregate"], arguments=["int"], state_function=names["function"], state_type="int"
+        names.keyspace,
+        names["aggregate"],
+        arguments=["int"],
+        state_function=names["function"],
+        state_type="int",
+        if_not_exists=if_not_exists,
     )
 
 
-def _index(names: Names) -> Invoke:
-    return create_index(names.keyspace, names["index"], table=names["table"], column=names["column"])
+def _index(names: Names, *, of: str = "{}", using: str | None = None, if_not_exists: bool = False) -> Invoke:
+    """Return CREATE INDEX on a column, or, if the statement names none, on a clustering column; `of` is a function of it."""
+    column = names.slots.get("column") or names["clustering"]
+    return create_index(
+        names.keyspace,
+        names["index"],
+        table=names["table"],
+        column=of.format(column),
+        using=using,
+        if_not_exists=if_not_exists,
+    )
 
 
 def _view(names: Names, *, if_not_exists: bool = False) -> Invoke:
@@ -280,7 +309,13 @@ def _slot_of_type(role: Role = "names") -> Slot:
 # ── statements ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _adding(name: str, shape: str, *more: Slot, requires: frozenset[str] = frozenset()) -> Statement:
+def _adding(
+    name: str,
+    shape: str,
+    *more: Slot,
+    requires: frozenset[str] = frozenset(),
+    variant_of: str | None = None,
+) -> Statement:
     return Statement(
         name,
         (_slot_of_column("makes", shape), _slot_of_table("changes"), *more),
@@ -292,6 +327,7 @@ def _adding(name: str, shape: str, *more: Slot, requires: frozenset[str] = froze
             static=declared(names.shapes["column"])[1] == "static",
         ),
         requires,
+        variant_of=variant_of,
     )
 
 
@@ -304,12 +340,20 @@ def _setting(name: str, options: Callable[[int], Mapping[str, Any]], *, requires
     )
 
 
-def _dropping(name: str, shape: str, *more: Slot, requires: frozenset[str], timestamp: int | None = None) -> Statement:
+def _dropping(
+    name: str,
+    shape: str,
+    *more: Slot,
+    requires: frozenset[str],
+    timestamp: int | None = None,
+    variant_of: str | None = None,
+) -> Statement:
     return Statement(
         name,
         (_slot_of_column("removes", shape), _slot_of_table("changes"), *more),
         lambda names: drop_column(names.keyspace, names["table"], names["column"], timestamp=timestamp),
         requires,
+        variant_of=variant_of,
     )
 
 
@@ -317,8 +361,18 @@ def _slots_of_view(role: Role) -> tuple[Slot, ...]:
     return (Slot("view", "view", role, ("table", "column")), _slot_of_table(), _slot_of_column("names"))
 
 
-def _slots_of_index(role: Role) -> tuple[Slot, ...]:
-    return (Slot("index", "index", role, ("table", "column")), _slot_of_table(), _slot_of_column("names"))
+def _slots_of_index(role: Role, shape: str = INT) -> tuple[Slot, ...]:
+    column = Slot("column", "column", "names", ("table",), shape, exact=shape != INT)
+    return (Slot("index", "index", role, ("table", "column")), _slot_of_table(), column)
+
+
+def _slot_of_function(role: Role) -> Slot:
+    """Return the slot of a function whose result is an integer, as aggregates need it; one of any can be dropped."""
+    return Slot("function", "function", role, shape="" if role == "removes" else INT, exact=role == "names")
+
+
+def _slots_of_aggregate(role: Role) -> tuple[Slot, ...]:
+    return (Slot("aggregate", "aggregate", role, ("function",)), _slot_of_function("names"))
 
 
 def _guarded(name: str, slots: tuple[Slot, ...], write: Callable[[Names], Invoke]) -> Statement:
@@ -329,6 +383,7 @@ def _guarded(name: str, slots: tuple[Slot, ...], write: Callable[[Names], Invoke
 
 _OPTIONS: Final = frozenset({"options", "cql"})
 _DROPS: Final = frozenset({"column-drops"})
+_SAI: Final = frozenset({"sai"})
 
 SCHEMA: Final[tuple[Statement, ...]] = (
     # A keyspace's slot is the race's own keyspace: whatever the other statement is about lies in it.
@@ -365,10 +420,12 @@ SCHEMA: Final[tuple[Statement, ...]] = (
     _adding("add-static-column", STATIC, _slot_of_clustering("names"), requires=frozenset({"cql"})),
     _adding("add-list-column", LIST, requires=frozenset({"collections"})),
     _adding("add-frozen-list-column", FROZEN_LIST, requires=frozenset({"collections", "types"})),
+    _adding("add-map-column", MAP, requires=frozenset({"collections"}), variant_of="add-list-column"),
     _adding("add-column-of-type", "frozen<{type}>", _slot_of_type()),
     _dropping("drop-column", INT, requires=_DROPS),
     _dropping("drop-static-column", STATIC, _slot_of_clustering("names"), requires=_DROPS),
     _dropping("drop-list-column", LIST, requires=_DROPS | {"collections"}),
+    _dropping("drop-map-column", MAP, requires=_DROPS | {"collections"}, variant_of="drop-list-column"),
     _dropping("drop-column-using-timestamp", INT, requires=_DROPS | {"views"}, timestamp=1_000_000),
     Statement(
         "rename-column",
@@ -427,6 +484,15 @@ SCHEMA: Final[tuple[Statement, ...]] = (
         lambda names: add_field(names.keyspace, names["type"], names["field"], names.shapes["field"]),
     ),
     Statement(
+        "add-field-of-type",
+        (
+            Slot("field", "field", "makes", ("type",), "frozen<{inner}>"),
+            _slot_of_type("changes"),
+            Slot("inner", "type", "names", part="inner"),
+        ),
+        lambda names: add_field(names.keyspace, names["type"], names["field"], names.shapes["field"]),
+    ),
+    Statement(
         "rename-field",
         (Slot("field", "field", "removes", ("type",), INT), _slot_of_type("changes")),
         lambda names: rename_field(names.keyspace, names["type"], names["field"], names.new_name("field")),
@@ -437,21 +503,45 @@ SCHEMA: Final[tuple[Statement, ...]] = (
         (_slot_of_type("removes"),),
         lambda names: drop_type(names.keyspace, names["type"], if_exists=True),
     ),
-    Statement("create-function", (Slot("function", "function", "makes"),), _function),
-    Statement(
-        "drop-function",
-        (Slot("function", "function", "removes"),),
-        lambda names: drop_function(names.keyspace, names["function"]),
+    Statement("create-function", (_slot_of_function("makes"),), _function),
+    _guarded(
+        "create-function-if-not-exists",
+        (_slot_of_function("makes"),),
+        lambda names: _function(names, if_not_exists=True),
     ),
     Statement(
-        "create-aggregate",
-        (Slot("aggregate", "aggregate", "makes", ("function",)), Slot("function", "function", "names")),
-        _aggregate,
+        "create-function-of-type",
+        (Slot("function", "function", "makes", shape="{type}"), _slot_of_type()),
+        _function,
+    ),
+    Statement(
+        "replace-function", (_slot_of_function("changes"),), lambda names: _function(names, or_replace=True)
+    ),
+    Statement(
+        "drop-function",
+        (_slot_of_function("removes"),),
+        lambda names: drop_function(names.keyspace, names["function"]),
+    ),
+    _guarded(
+        "drop-function-if-exists",
+        (_slot_of_function("removes"),),
+        lambda names: drop_function(names.keyspace, names["function"], if_exists=True),
+    ),
+    Statement("create-aggregate", _slots_of_aggregate("makes"), _aggregate),
+    _guarded(
+        "create-aggregate-if-not-exists",
+        _slots_of_aggregate("makes"),
+        lambda names: _aggregate(names, if_not_exists=True),
     ),
     Statement(
         "drop-aggregate",
-        (Slot("aggregate", "aggregate", "removes", ("function",)), Slot("function", "function", "names")),
+        _slots_of_aggregate("removes"),
         lambda names: drop_aggregate(names.keyspace, names["aggregate"]),
+    ),
+    _guarded(
+        "drop-aggregate-if-exists",
+        _slots_of_aggregate("removes"),
+        lambda names: drop_aggregate(names.keyspace, names["aggregate"], if_exists=True),
     ),
     Statement("create-view", _slots_of_view("makes"), _view),
     _guarded("create-view-if-not-exists", _slots_of_view("makes"), lambda names: _view(names, if_not_exists=True)),
@@ -470,17 +560,24 @@ SCHEMA: Final[tuple[Statement, ...]] = (
     _guarded(
         "create-index-if-not-exists",
         _slots_of_index("makes"),
-        lambda names: create_index(
-            names.keyspace, names["index"], table=names["table"], column=names["column"], if_not_exists=True
-        ),
+        lambda names: _index(names, if_not_exists=True),
     ),
     Statement(
-        "create-sai-index",
-        _slots_of_index("makes"),
-        lambda names: create_index(
-            names.keyspace, names["index"], table=names["table"], column=names["column"], using="sai"
+        "create-index-on-clustering",
+        (
+            Slot("index", "index", "makes", ("table", "clustering")),
+            _slot_of_table(),
+            _slot_of_clustering("names"),
         ),
-        frozenset({"sai"}),
+        _index,
+    ),
+    Statement("create-sai-index", _slots_of_index("makes"), lambda names: _index(names, using="sai"), _SAI),
+    Statement(
+        "create-sai-index-on-keys",
+        _slots_of_index("makes", MAP),
+        lambda names: _index(names, of="keys({})", using="sai"),
+        _SAI | {"collections"},
+        variant_of="create-sai-index",
     ),
     Statement("drop-index", _slots_of_index("removes"), lambda names: drop_index(names.keyspace, names["index"])),
     _guarded(

@@ -30,10 +30,10 @@ from schemaquake.workloads.statements.description import (
     create,
 )
 
-__all__ = ["Meeting", "Relation", "meetings"]
+__all__ = ["Meeting", "Relation", "changed_and_named", "meetings"]
 
-Relation: TypeAlias = Literal["same", "names", "siblings", "name", "keyspace"]
-"""Relations of two statements' objects: one subject; the subject of one is named by the other; subjects in one table, type …; two subjects of one name; subjects in one keyspace."""
+Relation: TypeAlias = Literal["same", "names", "crossed", "siblings", "name", "keyspace"]
+"""Relations of two statements' objects: one subject; the subject of one is named by the other; each names what the other changes; subjects in one table, type …; two subjects of one name; subjects in one keyspace."""
 
 Node: TypeAlias = tuple[int, str]
 """A slot of a race: side and slot name."""
@@ -190,7 +190,12 @@ def _meetings(first: Statement, second: Statement) -> Iterator[Meeting]:
                     relation = "siblings"
                 case _:
                     relation = "names"
-            yield from _arranged(sides, relation, a.kind, _joined(sides, a, b))
+            about = max(a.about, b.about, key=len)
+            yield from _arranged(sides, relation, about, _joined(sides, a, b))
+    for (a, named), (b, other) in product(changed_and_named(first), changed_and_named(second)):
+        if a.kind == b.kind:
+            joined = [((0, a.name), (1, other.name)), ((0, named.name), (1, b.name))]
+            yield from _arranged(sides, "crossed", a.kind, joined)
     one, other = first.subject, second.subject
     if _may_be_namesakes(one, other):
         yield from _arranged(sides, "name", "", [], namesakes=((0, one.name), (1, other.name)))
@@ -199,6 +204,13 @@ def _meetings(first: Statement, second: Statement) -> Iterator[Meeting]:
             yield from _arranged(sides, "name", "table", joined, namesakes=((0, one.name), (1, other.name)))
     if "keyspace" not in (one.kind, other.kind) or one.kind != other.kind:
         yield from _arranged(sides, "keyspace", "", [])
+
+
+def changed_and_named(statement: Statement) -> Iterator[tuple[Slot, Slot]]:
+    """Yield an object that the statement changes and another one of its kind that it names."""
+    for one, other in product(statement.slots, repeat=2):
+        if one.kind == other.kind and one.role == "changes" and other.role == "names":
+            yield one, other
 
 
 def _may_be_namesakes(one: Slot, other: Slot) -> bool:
@@ -301,8 +313,12 @@ def _takes_a_static_column(
 
 
 def _clashes(group: _Group) -> bool:
-    """Tell if the slots ask for two shapes of one object that exists, or for one object that a side fills twice."""
-    shapes = {slot.shape for slot in group.slots if slot.role != "makes"}
+    """Tell if the slots ask for two shapes of one object that exists, or for one object that a side fills twice.
+
+    What is made has another shape than one slot takes: that statement would be refused in every order.
+    """
+    exact = any(slot.exact for slot in group.slots)
+    shapes = {slot.shape for slot in group.slots if slot.shape and (exact or slot.role != "makes")}
     return len(shapes) > 1 or len({side for side, _ in group.nodes}) < len(group.nodes)
 
 

@@ -21,6 +21,7 @@ from schemaquake.clusters.simulated.schema.definitions import (
     Table,
     user_types,
 )
+from schemaquake.harness.ddl.cql import indexed_column
 
 __all__ = ["Making", "carry_out"]
 
@@ -188,7 +189,23 @@ def _add_field(keyspace: Keyspace, value: Value, _making: Making) -> Keyspace:
             f"Cannot add field {name} to type {keyspace.name}.{value['name']}: a field with name {name} already exists"
         )
     _require_types(keyspace, cql_type)
+    if value["name"] in _types_within(keyspace, cql_type):
+        raise _refusal(
+            f"Cannot add new field {name} of type {cql_type} to user type {keyspace.name}.{value['name']} as it would create a circular reference"
+        )
     return replace(keyspace, types={**keyspace.types, value["name"]: (*fields, (name, cql_type))})
+
+
+def _types_within(keyspace: Keyspace, cql_type: str) -> set[str]:
+    """Return the user-defined types that a type has in it, those of its fields and so on included."""
+    found: set[str] = set()
+    waiting = set(user_types(cql_type))
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting.update(used for _, text in keyspace.types.get(name, ()) for used in user_types(text))
+    return found
 
 
 def _rename_field(keyspace: Keyspace, value: Value, _making: Making) -> Keyspace:
@@ -203,7 +220,7 @@ def _rename_field(keyspace: Keyspace, value: Value, _making: Making) -> Keyspace
 
 def _create_function(keyspace: Keyspace, value: Value, _making: Making) -> Keyspace:
     name = value["name"]
-    if name in keyspace.functions:
+    if name in keyspace.functions and not value.get("or_replace"):
         return _unless(value, keyspace, "InvalidRequest", f"Function '{keyspace.name}.{name}' already exists")
     for cql_type in (value["returns"], *(cql_type for _, cql_type in value["arguments"])):
         _require_types(keyspace, cql_type)
@@ -289,12 +306,13 @@ def _create_index(keyspace: Keyspace, value: Value, _making: Making) -> Keyspace
     table = _table(keyspace, {**value, "name": value["table"]})
     if any(name in each.indexes for each in keyspace.tables.values()):
         return _unless(value, keyspace, "InvalidRequest", f"Index '{name}' already exists")
-    if value["column"] not in table.columns:
-        raise _refusal(f"Column '{value['column']}' doesn't exist")
-    same = next((each for each, column in table.indexes.items() if column == value["column"]), None)
+    wanted = indexed_column(value["column"])
+    if wanted not in table.columns:
+        raise _refusal(f"Column '{wanted}' doesn't exist")
+    same = next((each for each, column in table.indexes.items() if column == wanted), None)
     if same is not None:
         return _unless(value, keyspace, "InvalidRequest", f"Index {name} is a duplicate of existing index {same}")
-    return _with_table(keyspace, replace(table, indexes={**table.indexes, name: value["column"]}))
+    return _with_table(keyspace, replace(table, indexes={**table.indexes, name: wanted}))
 
 
 def _drop_index(keyspace: Keyspace, value: Value, _making: Making) -> Keyspace:

@@ -56,8 +56,15 @@ def test_what_is_no_refusal_is_none(answer: str) -> None:
         INSERT.replace('"v": 2', '"w": 2'),
         KEYED.replace('"where": {"a": 1}', '"where": {"v": 1}'),
         INSERT.replace("racing", "settled"),
+        INSERT.replace('"v": 2', '"v": "two"'),
+        INSERT.replace('"v": 2', '"v": [2]'),
+        INSERT.replace('"v": 2', '"v": {"a": 2}'),
+        KEYED.replace('"where": {"a": 1}', '"where": {"a": "one"}'),
     ],
-    ids=["no key", "a column that is not there", "not by the key", "a final phase"],
+    ids=[
+        *("no key", "a column that is not there", "not by the key", "a final phase"),
+        *("a text for a number", "a list for a number", "a value of a type for a number", "a text for the key"),
+    ],
 )
 def test_a_statement_that_does_not_fit_may_be_refused(call: str) -> None:
     assert doubtful(asked(call)) == []
