@@ -70,7 +70,7 @@ class Smallest:
     minimal: bool
     """True if the anomaly did not show without any one of its parts."""
     raced: int
-    """Number of different races that were tried."""
+    """Number of different races of which at least one try was decided."""
 
 
 def shrink_abreast(
@@ -180,7 +180,7 @@ class _Search:
             race=self.best,
             measured=measured,
             minimal=self._done and self.best is not None,
-            raced=len(self._known),
+            raced=sum(one.tried > 0 for one in self._known.values()),
         )
 
     def _candidates(self) -> list[Race]:

@@ -45,43 +45,62 @@ class RacingAbreast:
     clusters: int = 0
     """Clusters that were started."""
     _longest_s: float = field(default=0.0)
+    _longest_races: int = field(default=_KEYSPACES)
+    _company: int = field(default=_KEYSPACES)
+    """Races that the next cluster is given: twice as many as one that took no more changes had seen."""
 
     def __call__(self, asked: Sequence[Asked]) -> Sequence[Measured]:
         """Race all of these; see `schemaquake.results.shrink.abreast.Oracle`. Raises KeyboardInterrupt when a run was interrupted.
 
-        Where the budget ends in between, the races that were not begun are no tries.
+        A race that is asked about for several anomalies is raced once for all of them. Where the budget ends in between, the races
+        that were not begun are no tries.
         """
         known = [Measured(0, 0)] * len(asked)
+        alike: dict[bytes, list[int]] = {}
+        for place, one in enumerate(asked):
+            alike.setdefault(Candidate(races=(one.race,)).identity, []).append(place)
+        groups = list(alike.values())
+        tries = [max(asked[place].tries for place in group) for group in groups]
         # One entry a try; the tries of one race lie far apart.
-        turns = [
-            n
-            for turn in range(max((one.tries for one in asked), default=0))
-            for n, one in enumerate(asked)
-            if turn < one.tries
-        ]
-        waiting = [(0, place) for place in turns]
+        waiting = [(0, n) for turn in range(max(tries, default=0)) for n, most in enumerate(tries) if turn < most]
         while waiting:
             begun = waiting[0][0]
-            some = waiting[: max(1, _KEYSPACES >> begun)]
             # What one race of a round shows may be another's doing: where that left doubts, the next ones go one by one.
             try:
-                facts = self._carry_out([asked[place] for _, place in some], lanes=1 if begun else _LANES)
+                some = waiting[: self._fitting(min(len(waiting), max(1, self._company >> begun)))]
+                facts = self._carry_out([asked[groups[n][0]] for _, n in some], lanes=1 if begun else _LANES)
             except BudgetSpent:
                 if any(one.tried for one in known):
                     return known  # what is known counts; the next call finds the budget spent
                 raise
-            results = counted(facts, [asked[place] for _, place in some])
-            again = [(times + 1, place) for (times, place), one in zip(some, results, strict=True) if not one.tried]
-            for (_, place), one in zip(some, results, strict=True):
-                known[place] = Measured(known[place].broken + one.broken, known[place].tried + one.tried)
-            waiting = sorted(
-                waiting[len(some) :] + [one for one in again if one[0] < _CLUSTERS], key=lambda one: one[0]
-            )
+            if len(facts.races) < len(some):
+                self._company = min(self._company, max(_LANES, 2 * len(facts.races)))
+            again = []
+            for at, (times, n) in enumerate(some):
+                results = [(place, counted(facts, at, asked[place])) for place in groups[n]]
+                for place, one in results:
+                    known[place] = Measured(known[place].broken + one.broken, known[place].tried + one.tried)
+                if not any(one.tried for _, one in results) and times + 1 < _CLUSTERS:
+                    again.append((times + 1, n))
+            waiting = sorted(waiting[len(some) :] + again, key=lambda one: one[0])
         return known
+
+    def _fitting(self, races: int) -> int:
+        """Return how many of so many races a cluster is likely to have done before the deadline. Raises BudgetSpent if none.
+
+        Half of the time of the longest run so far is taken for what does not depend on the number of its races.
+        """
+        if self.ends is None or not self._longest_s:
+            return races
+        left = self.ends - time.monotonic()
+        share = 2 * left / self._longest_s - 1
+        if share <= 0:
+            raise BudgetSpent
+        return min(races, max(1, int(share * self._longest_races)))
 
     def _carry_out(self, asked: Sequence[Asked], *, lanes: int) -> BatchFacts:
         began = time.monotonic()
-        if self.ends is not None and began + self._longest_s > self.ends:
+        if self.ends is not None and began > self.ends:
             raise BudgetSpent
         self.clusters += 1
         candidate = Candidate(races=tuple(one.race for one in asked), nodes=self.plan.nodes, restart=self.plan.restart)
@@ -91,7 +110,8 @@ class RacingAbreast:
         plan = replace(plan, options={**plan.options, "lanes": str(lanes), "until-poisoned": "true"})
         finished = carry_out(plan, self.folder / "runs", engine="local", limit_s=_JUDGE_LIMIT_S)
         took = time.monotonic() - began
-        self._longest_s = max(self._longest_s, took)
+        if took > self._longest_s:
+            self._longest_s, self._longest_races = took, len(asked)
         if finished.interrupted:
             raise KeyboardInterrupt
         if not finished.applicable:
@@ -99,15 +119,10 @@ class RacingAbreast:
         return facts_of(finished, folder=f"runs/{finished.store.folder.name}", seconds=took)
 
 
-def counted(facts: BatchFacts, asked: Sequence[Asked]) -> list[Measured]:
-    """Return for each race of a run whether it was decided, and whether its anomaly showed."""
-    by_place: dict[int, RaceFacts] = {}
-    for race in facts.races:
-        by_place[int(race.keyspace.rsplit("_", 1)[1])] = race  # the workload `scenario` numbers its keyspaces
-    return [_measured(one, by_place.get(place)) for place, one in enumerate(asked)]
-
-
-def _measured(asked: Asked, race: RaceFacts | None) -> Measured:
+def counted(facts: BatchFacts, place: int, asked: Asked) -> Measured:
+    """Return whether the race at this place of a run was decided, and whether the anomaly showed."""
+    # The workload `scenario` numbers its keyspaces.
+    race = next((one for one in facts.races if int(one.keyspace.rsplit("_", 1)[1]) == place), None)
     if race is None:
         return Measured(0, 0)
     shows = asked.anomaly in {symptom.type for symptom in race.symptoms}

@@ -161,9 +161,9 @@ def _written(
     suspects = 0 if smallest is None else len(smallest.target.suspects)
     if smallest is None or smallest.race is None:
         if smallest is not None and not smallest.raced:
-            why = "the time budget ended before it was raced again"
+            why = "no suspected race was decided before the time budget ended"
         elif smallest is not None:
-            why = f"none of {smallest.raced} races showed it again"
+            why = f"it did not show again in the {smallest.raced} of {suspects} suspected races that were tried"
         elif counted_by_runs(anomaly):
             why = "only a whole run shows it: schemaquake shrink RUN --anomaly looks for it"
         else:

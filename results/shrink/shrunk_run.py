@@ -19,11 +19,20 @@ from schemaquake.results.shrink.shrinking import Oracle, Shrinking, Shrunk
 from schemaquake.results.shrink.trying import Trying, scenario_of
 from schemaquake.results.store.atomic import write_bytes
 from schemaquake.results.store.store import Store
+from schemaquake.results.wording import counted
 from schemaquake.workloads.races.options import racing_options
 
 __all__ = ["SHRUNK_FOLDER", "ShrunkRun", "print_shrunk", "shrunk_run", "write_shrunk"]
 
 SHRUNK_FOLDER: Final = "shrunk"
+_ONE: Final = {
+    "races": "race",
+    "statements": "statement",
+    "kinds of row": "kind of row",
+    "nodes": "node",
+    "faults": "fault",
+}
+"""The parts of a scenario, one of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +106,7 @@ def print_shrunk(console: Console, found: ShrunkRun, *, statements: bool = True)
     shrunk, failing = found.shrunk, found.failing
     assert shrunk is not None
     how = "nothing more can be left out" if shrunk.minimal else "the time budget ended first"
-    size = ", ".join(f"{count} {part}" for part, count in shrunk.candidate.size().items())
+    size = ", ".join(counted(count, _ONE[part], part) for part, count in shrunk.candidate.size().items() if count)
     console.print(f"{failing.title} ({failing.anomaly})", markup=False, style="bold")
     console.print(f"shows in {shrunk.measured.broken} of {shrunk.measured.tried} tries; {size}; {how}", markup=False)
     for race in shrunk.candidate.races if statements else ():

@@ -109,6 +109,9 @@ class _Pool:
             for each in self.state.objects(slot.kind)
             if all(bound.get(name, each.get(name)) == each.get(name, bound.get(name)) for name in slot.inside)
             and (not slot.shape or self.state.shape_of(slot.kind, each) == slot.shape)
+            and not any(
+                other.kind == slot.kind and bound.get(other.name) == each[slot.kind] for other in statement.slots
+            )
             and self._can_hold(statement, slot, each)
         ]
 

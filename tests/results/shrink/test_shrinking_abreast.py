@@ -203,20 +203,18 @@ def raced(number: int, *types: str, doubts: tuple[str, ...] = ()) -> RaceFacts:
 def test_races_are_counted_by_the_place_of_their_keyspace_and_by_what_is_known_of_them():
     asked = [Asked(race("a", "b"), "lost-column"), Asked(race("c", "d"), "dangling-type")]
     asked = [*asked, *asked, asked[0]]
-    measured = counted(
-        facts(
-            raced(0, "lost-column"),
-            raced(1, "lost-column"),  # another anomaly is wanted of that one
-            raced(2, doubts=("undecided: another race's doing",)),
-            raced(3, "dangling-type", doubts=("unread: a table",)),
-        ),
-        asked,
+    known = facts(
+        raced(0, "lost-column"),
+        raced(1, "lost-column"),  # another anomaly is wanted of that one
+        raced(2, doubts=("undecided: another race's doing",)),
+        raced(3, "dangling-type", doubts=("unread: a table",)),
     )
+    measured = [counted(known, place, one) for place, one in enumerate(asked)]
     assert measured == [Measured(1, 1), Measured(0, 1), Measured(0, 0), Measured(1, 1), Measured(0, 0)]
 
 
 def test_a_run_that_never_began_decided_nothing():
-    assert counted(facts(), [Asked(race("a", "b"), "lost-column")]) == [Measured(0, 0)]
+    assert counted(facts(), 0, Asked(race("a", "b"), "lost-column")) == Measured(0, 0)
 
 
 class Poisoned(RacingAbreast):
@@ -238,6 +236,34 @@ def test_races_that_their_cluster_did_not_live_to_see_go_to_others_and_are_given
     assert all(one.tried <= 4 for one in measured)
     assert oracle.clusters <= 20
     assert oracle.companies[0] == 5
+
+
+def test_one_race_answers_for_every_anomaly_that_it_may_show(tmp_path):
+    oracle = Poisoned(plan_of("schema-churn"), tmp_path)
+    oracle.companies = []
+    one, other = race("a", "b", number=1), race("a", "b", number=2)
+    asked = [Asked(one, "lost-column"), Asked(one, "dangling-type"), Asked(other, "dangling-type")]
+    assert oracle(asked) == [Measured(1, 1), Measured(0, 1), Measured(0, 1)]
+    assert oracle.companies == [2]
+
+
+def test_a_cluster_is_given_about_as_many_races_as_one_before_it_lived_to_see(tmp_path):
+    oracle = Poisoned(plan_of("schema-churn"), tmp_path)
+    oracle.companies = []
+    oracle([Asked(race("a", "b", number=n), "lost-column") for n in range(40)])
+    assert oracle.companies[0] == 40
+    assert max(oracle.companies[1:]) <= 6
+
+
+def test_a_suspect_whose_cluster_did_not_live_to_see_it_is_not_called_innocent(tmp_path):
+    class Dead(Poisoned):
+        def _carry_out(self, asked: Sequence[Asked], *, lanes: int) -> BatchFacts:
+            self.clusters += 1
+            return facts()
+
+    (found,) = shrink_abreast([target(race("a", "b"))], Dead(plan_of("schema-churn"), tmp_path), rate=0.5, tries=1)
+    assert found.race is None
+    assert found.raced == 0
 
 
 def test_what_was_raced_before_the_budget_ended_counts(tmp_path):
