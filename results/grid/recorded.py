@@ -6,7 +6,7 @@ folders, which stay where they were made.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +16,7 @@ import pyarrow as pa
 from schemaquake.harness.errors import HistoryError
 from schemaquake.results.findings.cause import Cause, read_design
 from schemaquake.results.findings.known import KnownFinding, known_findings
-from schemaquake.results.grid.facts import BatchFacts, RaceFacts
+from schemaquake.results.grid.facts import BatchFacts, RaceFacts, without_consequences
 from schemaquake.results.grid.folder import DoneBatch
 from schemaquake.results.grid.plan import Batch
 from schemaquake.results.store.store import read_table, write_table
@@ -153,5 +153,7 @@ def _in_short(race: RaceFacts) -> RaceFacts:
 def _batch(row: dict[str, Any]) -> DoneBatch:
     unit = Batch.from_json({name: row[name] for name in _OF_THE_BATCH} | {"number": 0})
     facts = {name: value for name, value in row.items() if name not in _OF_THE_BATCH}
-    races: Sequence[dict[str, Any]] = facts["races"]
-    return DoneBatch(unit, BatchFacts.from_json({**facts, "races": races, "run": None}))
+    read = BatchFacts.from_json({**facts, "run": None})
+    # It may have been recorded when less was known of what one race does to others. Rounds are not: all of a cut's races are one.
+    at_once = len(read.races) if unit.mode == "partition" else 1
+    return DoneBatch(unit, replace(read, races=tuple(without_consequences(read.races, at_once=at_once))))

@@ -17,6 +17,7 @@ from typing import Any, Final, TypeAlias
 
 from schemaquake.harness.ddl.cql import indexed_column
 from schemaquake.harness.ddl.schema_changes import (
+    add_column,
     create_aggregate,
     create_function,
     create_index,
@@ -50,6 +51,13 @@ class IntendedTable:
     def clustering(self) -> tuple[str, ...]:
         """The names of its clustering columns."""
         return tuple(name for name, shape in self.columns.items() if shape.endswith(" clustering"))
+
+    @property
+    def static(self) -> Mapping[str, str]:
+        """The static columns, as name → CQL type."""
+        return {
+            name: shape.removesuffix(" static") for name, shape in self.columns.items() if shape.endswith(" static")
+        }
 
     @property
     def holds_columns(self) -> bool:
@@ -134,8 +142,12 @@ class IntendedKeyspace:
         while remaining:
             ready = next(name for name, parts in remaining.items() if not _mentioned(parts.values()) & remaining.keys())
             yield create_type(self.name, ready, fields=list(remaining.pop(ready).items()))
+        bases = {base for base, _ in self.views.values()}
         for name, table in self.tables.items():
-            yield create_table(self.name, name, columns=[_declared(*column) for column in table.columns.items()])
+            # A view is refused on a table with static columns, which the table may get afterwards.
+            later = table.static if name in bases else {}
+            columns = [_declared(*column) for column in table.columns.items() if column[0] not in later]
+            yield create_table(self.name, name, columns=columns)
         for name, (returns, body) in self.functions.items():
             arguments = [("state", "int"), ("value", "int")]
             yield create_function(self.name, name, arguments=arguments, returns=returns, body=body)
@@ -145,6 +157,9 @@ class IntendedKeyspace:
             yield create_index(self.name, name, table=on, column=column)
         for name, (base, column) in self.views.items():
             yield create_view(self.name, name, base=base, primary_key=[column, "k", *self.tables[base].clustering])
+        for name in sorted(bases):
+            for column, cql_type in self.tables[name].static.items():
+                yield add_column(self.name, name, column, cql_type, static=True)
 
     # ── changes: each returns what carries it out, or None if it is refused ──────────────────────────────────────────
 
@@ -222,7 +237,7 @@ class IntendedKeyspace:
                 column = value["primary_key"][0]
                 made = (value["base"], column)
                 base = self.tables.get(value["base"])
-                able = base is not None and base.columns.keys() >= set(value["primary_key"])
+                able = base is not None and base.columns.keys() >= set(value["primary_key"]) and not base.static
             case _:
                 column = indexed_column(value["column"])
                 made = (value["table"], column)

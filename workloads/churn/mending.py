@@ -89,7 +89,7 @@ def _creations(
     for change in intended.definitions(replication_factor):
         kind = change.f.removeprefix("create-")
         name = intended.name if kind == "keyspace" else change.value["name"]
-        if (kind, name) in whole:
+        if (kind, name) in whole or (change.f == "add-column" and name in tables):
             yield change
     for column, table in sorted(names for kind, names in lacking if kind == "column"):
         if table not in tables:

@@ -18,6 +18,7 @@ from schemaquake.results.grid.folder import DoneBatch
 from schemaquake.results.grid.plan import Batch
 from schemaquake.results.grid.recorded import distinct, read_batches, with_newest_findings, write_batches
 from schemaquake.results.grid.schedule import GridSchedule
+from schemaquake.workloads.races.options import Mode
 
 CELLS = ("a/b/same-1", "a/b/same-2", "c/d/names-t")
 CAUSE = FoundCause(id="SQ-AAAAAAAA", title="A type goes", tickets=("CASSANDRA-18330",), page="bugs.md#b3", known=True)
@@ -105,3 +106,23 @@ def test_an_entry_that_was_written_later_is_found_by_the_finding_s_id() -> None:
 
     assert renewed(OLD) == [True, False]
     assert renewed(NEW) == [False, False], "what is known of one design says nothing of another"
+
+
+@pytest.mark.parametrize(
+    ("mode", "places", "broke"),
+    [
+        ("barrier", ("dangling-type", "unreadable-table"), [True, False]),
+        ("barrier", ("unreadable-table", "dangling-type"), [True, True]),
+        ("partition", ("unreadable-table", "dangling-type"), [False, True]),
+        ("barrier", ("dangling-type", "lost-option"), [True, True]),
+    ],
+)
+def test_what_an_earlier_race_may_have_brought_is_no_proof_however_old_the_record(
+    tmp_path: Path, mode: Mode, places: tuple[str, str], broke: list[bool]
+) -> None:
+    path = tmp_path / "batches.parquet"
+    races = tuple(race(cell, shown) for cell, shown in zip(CELLS[:2], places, strict=True))
+    unit = replace(batch(0, cells=CELLS[:2]), mode=mode)
+    write_batches(path, [DoneBatch(unit, replace(finished(unit).facts, races=races))])
+    (one,) = read_batches(path)
+    assert [bool(race.symptoms) for race in one.facts.races] == broke

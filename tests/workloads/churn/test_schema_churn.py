@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -16,14 +17,17 @@ from crew_at_work import FEATURES, Done, carry_out, operations
 from perfect_cluster import PerfectCluster
 
 from schemaquake.harness.ddl.cql import statement
-from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
+from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES, create_type
 from schemaquake.harness.errors import PlanError
 from schemaquake.harness.model.options import configured
 from schemaquake.harness.model.protocols import Context, Phase, Worker
 from schemaquake.harness.model.steps import Invoke, Meet, Note, Step, Wait
 from schemaquake.workloads.churn.conditions import Condition, conditions_of
+from schemaquake.workloads.churn.drawing import cells_of, draw
+from schemaquake.workloads.churn.intended import IntendedKeyspace
 from schemaquake.workloads.churn.rounds import Round
 from schemaquake.workloads.churn.schema_churn import SchemaChurn, groups, possible_cells, rounds_of
+from schemaquake.workloads.statements.description import SCHEMA
 
 CHURN = SchemaChurn()
 CONTEXT = Context(seed=1, nodes=("n1", "n2", "n3"), features=FEATURES, crew=3)
@@ -169,6 +173,21 @@ def test_what_meets_is_a_cell_of_the_grid() -> None:
     met = [cell for found in drawn(CONTEXT, 60) for cell in found.cells]
     assert len(met) > 200
     assert set(met) <= possible
+
+
+def test_fields_that_would_put_two_types_into_each_other_meet_crosswise_and_are_not_both_carried_out() -> None:
+    state = IntendedKeyspace("ks", exists=True)
+    for change in (create_type("ks", "u0", fields=[("a", "int")]), create_type("ks", "u1", fields=[("a", "int")])):
+        assert state.apply(change)
+    kind = next(one for one in SCHEMA if one.name == "add-field-of-type")
+    drawn = [draw(kind, state, Random(seed), tag=seed) for seed in range(40)]
+    assert None not in drawn
+    found = {one.change.value["name"]: one for one in drawn if one is not None}
+    assert found.keys() == {"u0", "u1"}
+    cells = cells_of(found["u0"], found["u1"], state)
+    assert "add-field-of-type/add-field-of-type/crossed-type" in cells
+    assert state.apply(found["u0"].change)
+    assert not state.apply(found["u1"].change)
 
 
 def test_new_meetings_come_first() -> None:

@@ -143,6 +143,16 @@ def test_the_races_of_the_catalogue_are_cells(name: str) -> None:
         "alter-keyspace/drop-keyspace/same-keyspace",
         "create-keyspace/create-keyspace/same-keyspace",
         "drop-column/create-view/names-column",
+        "add-field-of-type/add-field-of-type/crossed-type",
+        "add-field-of-type/drop-type/names-inner-type",
+        "drop-type/create-function-of-type/names-type",
+        "replace-function/create-aggregate/names-function",
+        "replace-function/drop-function/same-function",
+        "rename-column/create-index-on-clustering/names-clustering",
+        "drop-map-column/create-sai-index-on-keys/names-column",
+        "drop-aggregate-if-exists/drop-aggregate-if-exists/same-aggregate",
+        "drop-table/truncate-table/same-table",
+        "drop-table/drop-view/names-table",
     ],
 )
 def test_what_is_in_no_catalogue_is_a_cell_too(name: str) -> None:
@@ -164,6 +174,25 @@ def test_relations_are_what_they_say() -> None:
         "create-table": 1,
         "create-index": 2,
     }
+
+
+def test_two_types_that_would_contain_each_other_are_both_there_before() -> None:
+    cell = by_name()["add-field-of-type/add-field-of-type/crossed-type"]
+    assert {change.value["name"] for change in cell.setup("ks")} == {"u0", "u1"}
+    fields = {
+        one.value["name"]: one.value["field"][1]
+        for one in (cell.statements[side].write(cell.names("ks", side)) for side in (0, 1))
+    }
+    assert fields == {"u0": "frozen<u1>", "u1": "frozen<u0>"}
+
+
+def test_what_would_be_refused_in_every_order_is_no_cell() -> None:
+    together = [
+        name for name in by_name() if {"create-function-of-type", "create-aggregate"} <= set(name.split("/"))
+    ]
+    assert together == ["create-function-of-type/create-aggregate/keyspace"], "its result is no integer"
+    on_keys = [name for name in by_name() if name.endswith("/create-sai-index-on-keys/names-column")]
+    assert on_keys == [f"{verb}-map-column/create-sai-index-on-keys/names-column" for verb in ("add", "drop")]
 
 
 def test_a_race_that_makes_its_keyspace_begins_without_it() -> None:
