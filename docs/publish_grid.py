@@ -7,6 +7,7 @@ another grid can go on (`--known`), lie in grids/, with what grids and churn fou
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from collections.abc import Iterable, Sequence
@@ -18,7 +19,13 @@ from schemaquake.results.grid.folder import DoneBatch, GridFolder
 from schemaquake.results.grid.markdown import render_grid_markdown
 from schemaquake.results.grid.page import GridState, render_grid_html
 from schemaquake.results.grid.plan import GridPlan
-from schemaquake.results.grid.recorded import distinct, read_batches, with_newest_findings, write_batches
+from schemaquake.results.grid.recorded import (
+    decided_anew,
+    distinct,
+    read_batches,
+    with_newest_findings,
+    write_batches,
+)
 from schemaquake.results.grid.rediscovery import ANSWERS, read_known_races, rediscover
 from schemaquake.results.grid.tally import cells_table, tally
 from schemaquake.results.store.store import read_table, write_table
@@ -27,6 +34,7 @@ from schemaquake.workloads.statements.meetings import Meeting, meetings
 
 _DOCS = Path(__file__).parent
 _WORD_MOST = 150
+_FOLDER = re.compile(r"(?<![\w/.])/(?:[\w.-]+/)*\d{8}T\d{6}Z-grid/")
 _MARK = "<!-- From here on written by docs/publish_grid.py. -->\n\n"
 
 
@@ -43,7 +51,8 @@ def publish(folders: Sequence[GridFolder], runs: Sequence[Path] = ()) -> None:
         command="\n".join(dict.fromkeys(_anywhere(one) for one in plans)),
     )
     # Batches of the folders first: they may have been judged again since they were published.
-    done = with_newest_findings(distinct([*(one for folder in folders for one in folder.done()), *earlier]))
+    recorded = [*(one for folder in folders for one in folder.done()), *earlier]
+    done = with_newest_findings(distinct(map(decided_anew, recorded)))
     cells = [cell for cell in tally(plan, done, _able(plan, done)) if cell.tried or cell.doubtful]
     state = GridState(
         plan=plan,
@@ -84,6 +93,8 @@ def _write(state: GridState, rediscovered: str, *, places: Iterable[str]) -> Non
     text, html = render_grid_markdown(state), render_grid_html(state)
     for place in places:
         text, html = text.replace(place, ""), html.replace(place, "")
+    # Batches that were published before name the folders of their day.
+    text, html = _FOLDER.sub("", text), _FOLDER.sub("", html)
     page.write_text(
         said
         + (mark or _MARK)

@@ -21,7 +21,7 @@ from schemaquake.results.grid.folder import DoneBatch
 from schemaquake.results.grid.plan import Batch
 from schemaquake.results.store.store import read_table, write_table
 
-__all__ = ["BATCHES", "distinct", "read_batches", "renumbered", "with_newest_findings", "write_batches"]
+__all__ = ["BATCHES", "decided_anew", "distinct", "read_batches", "renumbered", "with_newest_findings", "write_batches"]
 
 _SYMPTOM: Final = pa.struct([("type", pa.string()), ("title", pa.string()), ("explanation", pa.string())])
 _FINDING: Final = pa.struct(
@@ -153,7 +153,12 @@ def _in_short(race: RaceFacts) -> RaceFacts:
 def _batch(row: dict[str, Any]) -> DoneBatch:
     unit = Batch.from_json({name: row[name] for name in _OF_THE_BATCH} | {"number": 0})
     facts = {name: value for name, value in row.items() if name not in _OF_THE_BATCH}
-    read = BatchFacts.from_json({**facts, "run": None})
-    # It may have been recorded when less was known of what one race does to others. Rounds are not: all of a cut's races are one.
-    at_once = len(read.races) if unit.mode == "partition" else 1
-    return DoneBatch(unit, replace(read, races=tuple(without_consequences(read.races, at_once=at_once))))
+    return decided_anew(DoneBatch(unit, BatchFacts.from_json({**facts, "run": None})))
+
+
+def decided_anew(done: DoneBatch) -> DoneBatch:
+    """Put in doubt what other races of the batch may have brought: less was known of that when older batches were recorded."""
+    races = done.facts.races
+    # Which races were one round is not recorded; those under a cut are.
+    at_once = len(races) if done.unit.mode == "partition" else 1
+    return replace(done, facts=replace(done.facts, races=tuple(without_consequences(races, at_once=at_once))))

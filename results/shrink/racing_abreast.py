@@ -17,7 +17,7 @@ import orjson
 
 from schemaquake.harness.errors import EnvironmentLacks
 from schemaquake.harness.model.plan import Plan
-from schemaquake.results.grid.facts import BatchFacts, RaceFacts, facts_of
+from schemaquake.results.grid.facts import BatchFacts, facts_of
 from schemaquake.results.runs.execution import carry_out
 from schemaquake.results.shrink.abreast import Asked
 from schemaquake.results.shrink.candidate import Candidate

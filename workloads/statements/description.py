@@ -45,8 +45,8 @@ __all__ = [
     "FROZEN_LIST",
     "INT",
     "LEFT_OUT",
-    "SCHEMA",
     "MAP",
+    "SCHEMA",
     "STATIC",
     "VALUE",
     "Kind",
@@ -518,9 +518,7 @@ SCHEMA: Final[tuple[Statement, ...]] = (
         (Slot("function", "function", "makes", shape="{type}"), _slot_of_type()),
         _function,
     ),
-    Statement(
-        "replace-function", (_slot_of_function("changes"),), lambda names: _function(names, or_replace=True)
-    ),
+    Statement("replace-function", (_slot_of_function("changes"),), lambda names: _function(names, or_replace=True)),
     Statement(
         "drop-function",
         (_slot_of_function("removes"),),

@@ -187,9 +187,7 @@ def test_two_types_that_would_contain_each_other_are_both_there_before() -> None
 
 
 def test_what_would_be_refused_in_every_order_is_no_cell() -> None:
-    together = [
-        name for name in by_name() if {"create-function-of-type", "create-aggregate"} <= set(name.split("/"))
-    ]
+    together = [name for name in by_name() if {"create-function-of-type", "create-aggregate"} <= set(name.split("/"))]
     assert together == ["create-function-of-type/create-aggregate/keyspace"], "its result is no integer"
     on_keys = [name for name in by_name() if name.endswith("/create-sai-index-on-keys/names-column")]
     assert on_keys == [f"{verb}-map-column/create-sai-index-on-keys/names-column" for verb in ("add", "drop")]
