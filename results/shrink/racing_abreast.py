@@ -78,9 +78,9 @@ class RacingAbreast:
             again = []
             for at, (times, n) in enumerate(some):
                 results = [(place, counted(facts, at, asked[place])) for place in groups[n]]
-                for place, one in results:
-                    known[place] = Measured(known[place].broken + one.broken, known[place].tried + one.tried)
-                if not any(one.tried for _, one in results) and times + 1 < _CLUSTERS:
+                for place, found in results:
+                    known[place] = Measured(known[place].broken + found.broken, known[place].tried + found.tried)
+                if not any(found.tried for _, found in results) and times + 1 < _CLUSTERS:
                     again.append((times + 1, n))
             waiting = sorted(waiting[len(some) :] + again, key=lambda one: one[0])
         return known
