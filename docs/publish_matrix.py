@@ -1,7 +1,7 @@
-"""Puts a finished matrix into these pages: `python docs/publish_matrix.py FOLDER`, the folder that `schemaquake matrix` made.
+"""Puts a matrix into these pages: `python docs/publish_matrix.py FOLDER [NAME TITLE]`, the folder that `schemaquake matrix` made.
 
-matrix.md keeps what stands above its mark, for whoever has something to say of it; the page for a browser, the cells and
-the races lie in matrix/. The reports of single runs stay behind, and so do links to them.
+NAME.md (matrix.md) keeps what stands above its mark, for whoever has something to say of it; the page for a browser, the cells
+and the races lie in NAME/. The reports of single runs stay behind, and so do links to them.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ _DOCS = Path(__file__).parent
 _MARK = "<!-- From here on written by docs/publish_matrix.py. -->\n\n"
 
 
-def publish(folder: Path) -> None:
-    """Write matrix.md and matrix/{matrix.html,cells.parquet,races.parquet}. Raises FileNotFoundError."""
+def publish(folder: Path, name: str = "matrix", title: str = "Fifteen years, one matrix") -> None:
+    """Write NAME.md and NAME/{matrix.html,cells.parquet,races.parquet}. Raises FileNotFoundError."""
     # Servers write their own paths into their logs: what lay where is nobody's business here.
     told = (folder / "tally.json").read_text(encoding="utf-8").replace(f"{folder.resolve()}/", "")
     matrix = Matrix.from_json(orjson.loads(told))
     alone = replace(
         matrix, command=_anywhere(matrix.command), cells=tuple(_without_report(cell) for cell in matrix.cells)
     )
-    page = _DOCS / "matrix.md"
+    page = _DOCS / f"{name}.md"
     said, mark, _ = page.read_text(encoding="utf-8").partition(_MARK)
     page.write_text(
-        said + (mark or _MARK) + render_matrix_markdown(alone, title="Fifteen years, one matrix"), encoding="utf-8"
+        said + (mark or _MARK) + render_matrix_markdown(alone, title=title), encoding="utf-8"
     )
-    beside = _DOCS / "matrix"
+    beside = _DOCS / name
     beside.mkdir(exist_ok=True)
     (beside / "matrix.html").write_text(render_matrix_html(alone), encoding="utf-8")
-    for name in ("cells.parquet", "races.parquet"):
-        shutil.copyfile(folder / name, beside / name)
+    for table in ("cells.parquet", "races.parquet"):
+        shutil.copyfile(folder / table, beside / table)
 
 
 def _anywhere(command: str) -> str:
@@ -55,4 +55,4 @@ def _without_report(cell: Cell) -> Cell:
 
 
 if __name__ == "__main__":
-    publish(Path(sys.argv[1]))
+    publish(Path(sys.argv[1]), *sys.argv[2:])

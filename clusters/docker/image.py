@@ -69,7 +69,7 @@ def build_image(
     labels: Mapping[str, str] = {SYSTEM_LABEL: str(system), DIGEST_LABEL: jars.digest}
     progress(f"{name}: building upon {base}")
     with tempfile.TemporaryFile() as context:
-        write_context(context, recipe, jars)
+        write_context(context, system, jars)
         context.seek(0)
         engine.build_image(context, name, arguments={"BASE": base}, labels=labels)
     return Built(name=name, base=base, digest=jars.digest)

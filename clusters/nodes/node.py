@@ -28,7 +28,7 @@ from schemaquake.clusters.nodes.service_process import ServiceProcess
 from schemaquake.clusters.nodes.transport import Transport, read_by
 from schemaquake.clusters.systems.data_directories import DEPTH, TableDirectory, tables_listed
 from schemaquake.clusters.systems.recipe import Layout
-from schemaquake.clusters.systems.topology import ToolCommand
+from schemaquake.clusters.systems.topology import Tool, ToolCommand
 from schemaquake.harness.errors import ClusterError, EnvironmentLacks, NodeUnreachable
 from schemaquake.harness.model.protocols import Boot, Executed, Undo, UndoVerb
 from schemaquake.harness.wait import until
@@ -272,6 +272,11 @@ class ServerNode:
         if command.tool == "sstableloader":
             return self.exec([*self._loader, *command.arguments], timeout_s=timeout_s)
         return self.nodetool(*command.arguments, timeout_s=timeout_s)
+
+    def has(self, tool: Tool) -> bool:
+        """Return whether the node has this program of the distribution. Raises NodeUnreachable."""
+        program = {"nodetool": self._nodetool, "sstableloader": self._loader}[tool][0]
+        return self.exec(["sh", "-c", 'command -v "$1"', "sh", program]).exit_code == 0
 
     def nodetool(self, *arguments: str, timeout_s: float = 60) -> Executed:
         """Run nodetool against this node's server. Raises NodeUnreachable."""

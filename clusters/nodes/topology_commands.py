@@ -49,10 +49,26 @@ class TopologyCommands:
         return self._now.get(node, self._system)
 
     def cannot(self, verb: TopologyVerb) -> str | None:
-        """Return why this system cannot be asked that; None if it can."""
-        if self._system.topology.commands(verb, "?"):
+        """Return why this system cannot be asked that, or why a node that runs cannot; None if all can."""
+        commands = self._system.topology.commands(verb, "?")
+        if not commands:
+            return f"{self._system} has no command for it ({verb})"
+        if all(command.tool == "nodetool" for command in commands):
             return None
-        return f"{self._system} has no command for it ({verb})"
+        reasons = (self._node_cannot(node, verb) for node in self._nodes.values() if node.state() == "running")
+        return next((reason for reason in reasons if reason is not None), None)
+
+    def _node_cannot(self, node: ServerNode, verb: TopologyVerb) -> str | None:
+        """Return what a node lacks that its system does not bring everywhere, as it does nodetool."""
+        system = self._system_of(node.name)
+        commands = system.topology.commands(verb, "?")
+        if not commands:
+            return f"{system}, which {node.name} has become, has no command for it ({verb})"
+        try:
+            lacking = [command.tool for command in commands if not node.has(command.tool)]
+        except NodeUnreachable as error:
+            return f"{node.name} does not say what tools it has: {error}"
+        return f"{node.name} has no {lacking[0]}" if lacking else None
 
     def cannot_replace(self) -> str | None:
         """Return why no node of this system can take a dead one's place; None if one can."""

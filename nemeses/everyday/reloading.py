@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from random import Random
 from typing import Final
 
@@ -46,11 +47,12 @@ _APPEARS_LIMIT_S: Final = 30.0
 _SETTLES_S: Final = 2.0
 """The time in which a change of the schema reaches every node, before the next one is made."""
 
-# The path of a table's folder is KEYSPACE/TABLE-ID; the copy's is KEYSPACE/TABLE, as sstableloader wants it.
+# The path of a table's folder is KEYSPACE/TABLE-ID; the copy's is KEYSPACE/TABLE, as sstableloader wants it. `import` has the server
+# itself take the files out of it, so the copy belongs to the server's user, and lies on the same disk as the data.
 _COPY: Final = """
 name=$1 keyspace=$2 table=$3 to=$4
 shift 4
-mkdir -p "$to/$keyspace/$table" || exit 1
+mkdir -p "$to/$keyspace/$table" && chown -R "$(stat -c %u:%g "$1")" "$to" || exit 1
 for folder in "$@"; do
   for snapshot in "$folder/$keyspace/$table"-*/snapshots/"$name"; do
     for file in "$snapshot"/*; do
@@ -139,10 +141,11 @@ class ReloadTable:
     def operate_as_client(self, cluster: Cluster, operation: Fault, requests: Requests) -> Completion:
         """Take a snapshot on every node, exchange the table, and have every node take up its copy."""
         way = _WAYS[str(operation.parameters["way"])]
-        if (reason := lacks(cluster, "snapshot", way)) is not None:
-            return refused(reason)
         if not all_up(cluster):
             return refused("a node is down, and its part of the snapshot would be missing")
+        # Every node is asked for its tools now: after the DROP it would be too late.
+        if (reason := lacks(cluster, "snapshot", way)) is not None:
+            return refused(reason)
         reload = _Reload(cluster, operation, requests)
         try:
             outcome = reload.carry_out(way)
@@ -173,7 +176,9 @@ class _Reload:
         self.limit_s = float(parameters["limit_s"])
         self.nodes: Sequence[Node] = named(cluster, serving_members(cluster))
         self.attempts: list[Attempt] = []
-        self._copies = {node.name: f"{cluster.server_files(node.name).folder}/{_SNAPSHOT}" for node in self.nodes}
+        self._copies = {
+            node.name: str(PurePosixPath(cluster.server_files(node.name).data[0]).parent / _SNAPSHOT) for node in self.nodes
+        }
 
     def carry_out(self, way: TopologyVerb) -> ChangeOutcome:
         """Return the outcome: a `fail` as long as the table was certainly not dropped."""

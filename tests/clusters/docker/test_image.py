@@ -44,9 +44,9 @@ def distribution(home):
     return Distribution(version="5.0.9", class_path=jars, home=home, source="folder", digest="d" * 64)
 
 
-def context(home, recipe=RECIPE):
+def context(home, system=SYSTEM):
     out = io.BytesIO()
-    write_context(out, recipe, distribution(home))
+    write_context(out, system, distribution(home))
     return out.getvalue()
 
 
@@ -62,8 +62,17 @@ def test_the_image_holds_the_jars_and_what_starts_them(home):
     there = contents(context(home))
     assert there["root/opt/cassandra/lib/a-1.jar"] == (b"another", 0o644)
     assert there["Dockerfile"][0].count(b"FROM ${BASE}") == 1
-    for script in ("root/usr/local/bin/docker-entrypoint.sh", "root/opt/cassandra/bin/nodetool"):
+    tools = ("nodetool", "sstableloader")
+    for script in ("root/usr/local/bin/docker-entrypoint.sh", *(f"root/opt/cassandra/bin/{tool}" for tool in tools)):
         assert there[script][1] == 0o755
+    for tool in tools:
+        assert f'"@$CASSANDRA_HOME/{tool}.options"' in there[f"root/opt/cassandra/bin/{tool}"][0].decode()
+    loader = there["root/opt/cassandra/sstableloader.options"][0].decode().splitlines()
+    assert loader[-3:] == ['"org.apache.cassandra.tools.BulkLoader"', '"-f"', '"/var/lib/cassandra/cassandra.yaml"']
+
+
+def test_an_image_of_a_version_whose_jar_has_no_loader_has_none(home):
+    assert not [name for name in contents(context(home, parse_system("cassandra:6.0-alpha2"))) if "sstableloader" in name]
 
 
 def test_a_server_in_the_image_starts_with_the_options_it_has_on_this_machine(home):

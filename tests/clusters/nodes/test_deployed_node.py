@@ -424,3 +424,16 @@ def test_the_guard_s_command_starts_the_unit_and_is_harmless_twice(place, unit):
     assert [place.here.run(start.argv).exit_code for _ in range(2)] == [0, 0]
     assert unit.state() == "running"
     assert len(asked_of_systemd(place)) == 3
+
+
+def test_a_node_has_the_tools_that_can_be_run_there(place):
+    node = place.node()
+    assert not node.has("sstableloader")
+    tool = place.folder / "bin" / "sstableloader"
+    tool.write_text("#!/bin/sh\nexit 9\n")
+    tool.chmod(0o755)
+    assert node.has("sstableloader")
+    place.here.cut = True
+    with pytest.raises(NodeUnreachable):
+        node.has("sstableloader")
+    place.here.cut = False

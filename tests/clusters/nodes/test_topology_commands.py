@@ -19,6 +19,12 @@ class Node:
         self.name, self.address, self.answers_left, self.ran = name, f"10.77.0.{name[1:]}", list(answers), []
         self.boot = Boot(node=name, served=True, seconds=1.0)
         self.words = ""
+        self.tools = {"nodetool"}
+
+    def has(self, tool):
+        if isinstance(self.tools, Exception):
+            raise self.tools
+        return tool in self.tools
 
     def manage(self, command, *, timeout_s):
         self.ran.append(" ".join(command.arguments))
@@ -118,6 +124,28 @@ def test_a_verb_that_the_system_lacks_is_said_beforehand():
     assert commands(system="cassandra:0.7.10")[0].cannot_replace() is not None
     with pytest.raises(ClusterError):
         change.ask("reconfigure", on="n1", about=None, argument="1", limit_s=1)
+
+
+def test_a_tool_that_a_node_lacks_is_said_beforehand():
+    change, (first, second) = commands(system="cassandra:5.0.9")
+    first.tools = {"nodetool", "sstableloader"}
+    assert "n2 has no sstableloader" in change.cannot("load")
+    assert change.cannot("import") is None
+    second.tools = first.tools
+    assert change.cannot("load") is None
+    second.tools = NodeUnreachable("no answer")
+    assert "no answer" in change.cannot("load")
+
+
+def test_a_node_that_became_a_version_without_the_tool_is_said_beforehand():
+    nodes = [Node("n1"), Node("n2")]
+    for node in nodes:
+        node.tools = {"nodetool", "sstableloader"}
+    now = {}
+    change = TopologyCommands(nodes, parse_system("cassandra:5.0.9"), Members(), now=now)
+    assert change.cannot("load") is None
+    now["n2"] = parse_system("cassandra:6.0-alpha2")
+    assert "n2" in change.cannot("load")
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,9 @@ CONTEXT = Context(seed=7, nodes=NODES, time_limit_s=100, workloads=("reloaded-ro
 class Reloading(FileCluster):
     """Snapshots copy files, tables have folders with ids, and what takes files up keeps what they hold, by node."""
 
-    def __init__(self, folder, *, fails=(), answers=(), empty=()):
+    def __init__(self, folder, *, fails=(), answers=(), empty=(), lacks=()):
         super().__init__(folder, NODES)
+        self.lacks = frozenset(lacks)
         self.fails, self.verbs, self.changes = set(fails), [], []
         self.answers_of_clients = list(answers)
         self.taken = {name: [] for name in NODES}
@@ -160,6 +161,24 @@ def test_a_node_that_is_down_has_no_snapshot_and_nothing_is_dropped(tmp_path):
     cluster.by_name["n2"].kill()
     assert carried_out(cluster, way="import", change="same").type == "fail"
     assert (cluster.verbs, cluster.changes) == ([], [])
+
+
+def test_nothing_is_dropped_that_cannot_be_loaded_again(tmp_path):
+    cluster = Reloading(tmp_path, lacks=("load",))
+    done = carried_out(cluster, way="load", change="same")
+    assert (done.type, done.error) == ("fail", "NotAsked: no load")
+    assert (cluster.verbs, cluster.changes) == ([], [])
+    assert carried_out(cluster, way="import", change="same").type == "ok"
+
+
+def test_the_copy_belongs_to_the_servers_user_and_lies_beside_its_data(tmp_path):
+    """`import` has the server take the files out of the copy, as the user that it is, on the disk that its data is on."""
+    cluster = Reloading(tmp_path)
+    carried_out(cluster, way="import", change="same")
+    for node in NODES:
+        copied = next(argv for argv in cluster.by_name[node].commands if "mkdir -p" in argv[2])
+        assert copied[-2:] == [str(tmp_path / node / "schemaquake-reload"), str(tmp_path / node / "data")]
+        assert 'chown -R "$(stat -c %u:%g "$1")"' in copied[2]
 
 
 def test_no_table_is_dropped_that_its_workload_expects_to_stay():
