@@ -33,9 +33,7 @@ def publish(folder: Path, name: str = "matrix", title: str = "Fifteen years, one
     )
     page = _DOCS / f"{name}.md"
     said, mark, _ = page.read_text(encoding="utf-8").partition(_MARK)
-    page.write_text(
-        said + (mark or _MARK) + render_matrix_markdown(alone, title=title), encoding="utf-8"
-    )
+    page.write_text(said + (mark or _MARK) + render_matrix_markdown(alone, title=title), encoding="utf-8")
     beside = _DOCS / name
     beside.mkdir(exist_ok=True)
     (beside / "matrix.html").write_text(render_matrix_html(alone), encoding="utf-8")

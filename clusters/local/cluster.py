@@ -39,6 +39,7 @@ from schemaquake.harness.model.membership import Member
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.protocols import Boot, Connector
 from schemaquake.harness.model.topology import Attempt, TopologyVerb
+from schemaquake.harness.model.upgrade import UPGRADE_STEPS
 
 __all__ = ["InstalledVersion", "LocalCluster"]
 
@@ -218,6 +219,10 @@ class LocalCluster:
     def steps(self, nodes: Sequence[str]) -> Collection[str]:
         """Return the steps at which the operation of these nodes is; see `schemaquake.harness.model.aim.ShowsSteps`."""
         return self._versions.steps(nodes) or self._reshaping.steps(nodes)
+
+    def steps_shown(self) -> Collection[str]:
+        """Return the steps that this system and its upgrades can show; see `schemaquake.harness.model.aim.KnowsItsSteps`."""
+        return {*UPGRADE_STEPS, *self._reshaping.steps_shown()}
 
     def await_dead(self, node: str, *, limit_s: float) -> str | None:
         """Wait until every other node that runs has logged that this one is down. Return what is missing, or None."""

@@ -97,6 +97,10 @@ class Reshaping:
         """Return the steps at which the operation of these nodes is; see `schemaquake.harness.model.aim.ShowsSteps`."""
         return self._steps.read(nodes)
 
+    def steps_shown(self) -> Collection[str]:
+        """Return the steps that this system can show; see `schemaquake.harness.model.aim.KnowsItsSteps`."""
+        return self._steps.shown
+
     def await_dead(self, node: str, *, limit_s: float) -> str | None:
         """Wait until every other node that runs has logged that this one is down. Return what is missing, or None."""
         return self.commands.await_dead(node, limit_s=limit_s)

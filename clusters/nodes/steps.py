@@ -25,13 +25,15 @@ class StepReader:
         """Nothing is read of a system without CQL, or whose dialect reads no steps."""
         self._nodes = nodes
         self._connector = connector
-        self._reads = system.cql is not None and isinstance(system.cql.ring, StepReading)
+        ring: object = None if system.cql is None else system.cql.ring
+        self.shown: Collection[str] = ring.steps if isinstance(ring, StepReading) else ()
+        """The steps that can be read of this system."""
         self._clients: dict[str, CqlClient] = {}
         self._turn = threading.Lock()
 
     def read(self, names: Sequence[str]) -> Collection[str]:
         """Ask every node that answers for the steps of the operation of these nodes."""
-        if not self._reads:
+        if not self.shown:
             return ()
         addresses = [node.address for node in self._nodes if node.name in names]
         found: set[str] = set()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
 
 from schemaquake.clusters.systems.outcome import Outcome
 from schemaquake.harness.model.operation import JSON
@@ -93,6 +93,9 @@ class RingReading(Protocol):
 @runtime_checkable
 class StepReading(Protocol):
     """A `RingReading` that can also tell how far an operation on the topology has come."""
+
+    steps: ClassVar[frozenset[str]]
+    """The steps that it can read."""
 
     def read_steps(self, query: Query, addresses: Sequence[str]) -> Iterator[str]:
         """Read the steps of the operation of these nodes, in the words of `schemaquake.harness.model.aim.STEPS`."""

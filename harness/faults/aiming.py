@@ -9,18 +9,18 @@ never seen. The fault itself goes the way of every other: ledger, injection, hea
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Final, TypeAlias
 
-from schemaquake.harness.errors import ClusterError
-from schemaquake.harness.model.aim import Aim, ShowsSteps
+from schemaquake.harness.errors import ClusterError, NotApplicable
+from schemaquake.harness.model.aim import Aim, KnowsItsSteps, ShowsSteps
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.protocols import Cluster, Fault
 from schemaquake.harness.model.runtime import Sleep, TaskSteps
 from schemaquake.harness.wait import tasks
 
-__all__ = ["Strike", "watched"]
+__all__ = ["Strike", "refuse_unseen", "watched"]
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +29,21 @@ Strike: TypeAlias = Callable[[Aim], AbstractContextManager[None]]
 
 _LOOK_EVERY_S: Final = 0.05
 _S: Final = 1_000_000_000
+
+
+def refuse_unseen(cluster: Cluster, operations: Iterable[Fault], asked: str) -> None:
+    """Refuse a plan that aims at a step which this cluster never shows. Raises NotApplicable.
+
+    `asked` is the option as it was given: a step that is not named there was drawn, and may be missed.
+    """
+    if not isinstance(cluster, KnowsItsSteps):
+        return
+    shown = cluster.steps_shown()
+    for operation in operations:
+        aim = Aim.of(operation)
+        if aim is not None and f"@{aim.step}" in asked and aim.step not in shown:
+            known = f"known here are {', '.join(sorted(shown))}" if shown else "it shows none"
+            raise NotApplicable(f"-O aim={asked}: this system shows no step {aim.step} of {operation.nemesis}; {known}")
 
 
 @contextmanager

@@ -31,6 +31,7 @@ from schemaquake.harness.errors import (
     PlanError,
     StartTimeout,
 )
+from schemaquake.harness.faults.aiming import refuse_unseen
 from schemaquake.harness.faults.ledger import Ledger
 from schemaquake.harness.faults.membership import Roster, TopologyOperations
 from schemaquake.harness.faults.owners_limits import ConditionWatch, nodes_down
@@ -529,6 +530,7 @@ class FaultSchedule:
         changing = {nemesis.name for nemesis in self._nemeses if isinstance(nemesis, TopologyNemesis)}
         self.operations = [fault for fault in self.faults if fault.nemesis in changing]
         """Those of `faults` that are operations on the topology."""
+        refuse_unseen(cluster, self.operations, context.options.get("aim", ""))
         self._numbers = count(len(self.faults))
         self._requested = [
             (load("nemeses", each.nemesis), each.fault(id=next(self._numbers), ends_s=context.time_limit_s))

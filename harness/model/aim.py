@@ -14,7 +14,7 @@ from typing import Final, Protocol, runtime_checkable
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.protocols import Fault
 
-__all__ = ["STEPS", "Aim", "ShowsSteps"]
+__all__ = ["STEPS", "Aim", "KnowsItsSteps", "ShowsSteps"]
 
 STEPS: Final = ("PREPARE", "START", "MID", "under-way", "stream")
 
@@ -52,4 +52,13 @@ class ShowsSteps(Protocol):
 
     def steps(self, nodes: Sequence[str]) -> Collection[str]:
         """Return the steps at which the operation of these nodes is by now; empty if none is seen. Raises nothing of a node's."""
+        ...
+
+
+@runtime_checkable
+class KnowsItsSteps(Protocol):
+    """A `ShowsSteps` that says beforehand which steps it can show at all."""
+
+    def steps_shown(self) -> Collection[str]:
+        """Return every step that `steps` may return."""
         ...

@@ -22,6 +22,7 @@ __all__ = [
     "checker_traits",
     "cluster_traits",
     "lack",
+    "lacking_means",
     "nemesis_traits",
     "workload_traits",
 ]
@@ -126,10 +127,15 @@ def cluster_traits(cluster: Cluster) -> ClusterTraits:
 
 def lack(nemesis: Nemesis, cluster: Cluster) -> str | None:
     """Name the first thing that the nemesis lacks on this cluster, in a sentence that says what to install or allow."""
-    for means in sorted(nemesis_traits(nemesis).needs):
-        if (reason := cluster.missing(means)) is not None:
-            return reason
+    if (reason := lacking_means(nemesis, cluster)) is not None:
+        return reason
     return nemesis.missing(cluster) if isinstance(nemesis, OwnLack) else None
+
+
+def lacking_means(nemesis: Nemesis, cluster: Cluster) -> str | None:
+    """Name the first of the means that the nemesis declares and that this cluster lacks, in such a sentence."""
+    reasons = (cluster.missing(means) for means in sorted(nemesis_traits(nemesis).needs))
+    return next((reason for reason in reasons if reason is not None), None)
 
 
 def _declared(plugin: Any, traits: type[Traits]) -> Traits:

@@ -29,9 +29,9 @@ from schemaquake.harness.faults.requests import nemeses_of, requested_faults
 from schemaquake.harness.history.journal import Journal, start_clock, sync_regularly
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.plan import Plan
-from schemaquake.harness.model.protocols import Cluster, Context, Provider, Workload
+from schemaquake.harness.model.protocols import Cluster, Context, Provider, TopologyNemesis, Workload
 from schemaquake.harness.model.runtime import Runtime, RuntimeProvider
-from schemaquake.harness.model.traits import cluster_traits, lack
+from schemaquake.harness.model.traits import cluster_traits, lack, lacking_means
 from schemaquake.harness.registry import load
 from schemaquake.harness.run.following import Following
 from schemaquake.harness.run.interpreter import assign
@@ -220,13 +220,16 @@ class Conductor:
                 raise NotApplicable(
                     f'workload "{name}" is not applicable to {self._plan.system}: it has no {", ".join(sorted(lacking))}'
                 )
-        refusals = [
-            f'nemesis "{name}" cannot be had here: {missing}'
-            for name in nemeses_of(self._plan)
-            if (missing := lack(load("nemeses", name), cluster)) is not None
-        ]
-        if refusals:
-            raise EnvironmentLacks("; ".join(refusals))
+        nemeses = {name: load("nemeses", name) for name in nemeses_of(self._plan)}
+        lacks = {name: why for name, nemesis in nemeses.items() if (why := lack(nemesis, cluster)) is not None}
+        if lacks:
+            words = "; ".join(f'nemesis "{name}" cannot be had here: {why}' for name, why in lacks.items())
+            # What an operation on the topology itself finds lacking is a command that the system never had.
+            never = all(
+                isinstance(nemeses[name], TopologyNemesis) and lacking_means(nemeses[name], cluster) is None
+                for name in lacks
+            )
+            raise NotApplicable(words) if never else EnvironmentLacks(words)
 
 
 if __name__ == "__main__":

@@ -177,7 +177,8 @@ class _Reload:
         self.nodes: Sequence[Node] = named(cluster, serving_members(cluster))
         self.attempts: list[Attempt] = []
         self._copies = {
-            node.name: str(PurePosixPath(cluster.server_files(node.name).data[0]).parent / _SNAPSHOT) for node in self.nodes
+            node.name: str(PurePosixPath(cluster.server_files(node.name).data[0]).parent / _SNAPSHOT)
+            for node in self.nodes
         }
 
     def carry_out(self, way: TopologyVerb) -> ChangeOutcome:

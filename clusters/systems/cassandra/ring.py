@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from schemaquake.clusters.systems.dialect import Query
 from schemaquake.harness.model.operation import JSON
@@ -26,7 +26,9 @@ _STREAMING: Final = frozenset({"init", "start"})
 
 @dataclass(frozen=True, slots=True)
 class PeersRing:
-    """The account of servers that gossip, from 3.0 on."""
+    """The account of servers that gossip, from 3.0 on. Lines before 4.0 show no streams, those before 5.0 no gossip."""
+
+    steps: ClassVar[frozenset[str]] = frozenset({"under-way", "stream"})
 
     def read_ring(self, query: Query) -> Mapping[str, JSON]:
         """Read this node, its peers, and its gossip where that is a table."""
@@ -47,6 +49,8 @@ class PeersRing:
 @dataclass(frozen=True, slots=True)
 class DirectoryRing:
     """The account of servers with a metadata log."""
+
+    steps: ClassVar[frozenset[str]] = frozenset({*_DONE_BEFORE.values(), "stream"})
 
     def read_ring(self, query: Query) -> Mapping[str, JSON]:
         """Read this node, its peers, its gossip and the directory."""

@@ -72,7 +72,9 @@ def test_the_image_holds_the_jars_and_what_starts_them(home):
 
 
 def test_an_image_of_a_version_whose_jar_has_no_loader_has_none(home):
-    assert not [name for name in contents(context(home, parse_system("cassandra:6.0-alpha2"))) if "sstableloader" in name]
+    assert not [
+        name for name in contents(context(home, parse_system("cassandra:6.0-alpha2"))) if "sstableloader" in name
+    ]
 
 
 def test_a_server_in_the_image_starts_with_the_options_it_has_on_this_machine(home):

@@ -6,6 +6,7 @@ import pytest
 
 from schemaquake.clusters.systems.dialect import StepReading
 from schemaquake.clusters.systems.system import parse_system
+from schemaquake.harness.model.aim import STEPS
 
 US, THEM = "10.0.0.3", "10.0.0.1"
 
@@ -71,3 +72,12 @@ def test_a_stream_that_has_not_ended_is_one(version, other, status, streams):
 
 def test_a_line_without_these_tables_shows_no_steps():
     assert steps("cassandra:3.11.19") == []
+
+
+def test_a_ring_says_which_steps_it_shows():
+    gossiping, logged = (
+        parse_system(version).cql.ring.steps for version in ("cassandra:5.0.9", "cassandra:6.0-alpha2")
+    )
+    assert gossiping == {"under-way", "stream"}
+    assert logged == {"PREPARE", "START", "MID", "stream"}
+    assert gossiping | logged == set(STEPS)

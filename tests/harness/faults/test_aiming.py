@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from schemaquake.harness.errors import ClusterError
-from schemaquake.harness.faults.aiming import watched
+from schemaquake.harness.errors import ClusterError, NotApplicable
+from schemaquake.harness.faults.aiming import refuse_unseen, watched
 from schemaquake.harness.model.aim import Aim
 from schemaquake.harness.model.protocols import Fault
 
@@ -78,6 +78,27 @@ def test_a_step_that_is_never_seen_is_missed():
     assert carried_out(SteppingCluster(("START",), ()), operation("MID")) == ([step("START"), missed], [])
     assert carried_out(object(), operation("MID")) == ([missed], [])
     assert carried_out(object(), operation()) == ([], [])
+
+
+class KnowingCluster(SteppingCluster):
+    def __init__(self, *shown):
+        super().__init__(())
+        self.shown = shown
+
+    def steps_shown(self):
+        return self.shown
+
+
+def test_a_step_that_the_system_never_shows_is_refused_beforehand():
+    cluster = KnowingCluster("under-way", "stream")
+    with pytest.raises(NotApplicable, match="no step MID of move; known here are stream, under-way"):
+        refuse_unseen(cluster, [operation(), operation("MID")], "kill@MID")
+    with pytest.raises(NotApplicable, match="it shows none"):
+        refuse_unseen(KnowingCluster(), [operation("stream")], "kill@stream:peer")
+    refuse_unseen(cluster, [operation("stream")], "kill@stream:peer")
+    # What the seed drew may be missed, and so may be any step of a cluster that does not say what it shows.
+    refuse_unseen(cluster, [operation("MID")], "any")
+    refuse_unseen(SteppingCluster(()), [operation("MID")], "kill@MID")
 
 
 def test_a_look_that_fails_ends_nothing():

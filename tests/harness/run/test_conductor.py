@@ -386,6 +386,21 @@ def test_a_nemesis_that_cannot_be_had_is_refused_before_anything_is_started(cond
     assert calls(folder) == ["cluster stop"]
 
 
+@pytest.mark.parametrize(
+    ("lacking", "nemeses", "error", "words"),
+    [
+        ({}, ("cms-reconfigure",), NotApplicable, 'nemesis "cms-reconfigure" cannot be had here: the membership'),
+        ({"missing topology": "its owner forbids it"}, ("cms-reconfigure",), EnvironmentLacks, "its owner forbids it"),
+        ({"missing tremor": "concrete"}, ("cms-reconfigure", "tremor"), EnvironmentLacks, "the membership .* concrete"),
+    ],
+)
+def test_a_command_that_a_system_never_had_is_not_applicable(conduct, folder, lacking, nemeses, error, words):
+    with pytest.raises(error, match=words) as refusal:
+        conduct(lacking, nemeses=nemeses)
+    assert isinstance(refusal.value, NotApplicable) == (error is NotApplicable)
+    assert calls(folder) == ["cluster stop"]
+
+
 # ── the run's own process ────────────────────────────────────────────────────────────────────────────────────────────
 
 
