@@ -113,7 +113,11 @@ def _wide(schedule: Schedule) -> list[str]:
     ]
     if not wide:
         return []
-    named = [f"{key.workload} on {system_name(key.system)}" for key in wide[:_NAMED_MOST]]
+    alike = len(schedule.plan.conditions) == 1
+    named = [
+        f"{key.workload if alike else f'{key.workload} ({key.condition})'} on {system_name(key.system)}"
+        for key in wide[:_NAMED_MOST]
+    ]
     more = len(wide) - len(named)
     note = (
         f"{counted(len(wide), 'cell is', 'cells are')} less certain than ±{schedule.plan.confidence:g}, by races or by "

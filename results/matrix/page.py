@@ -302,11 +302,13 @@ def facts_of(matrix: Matrix) -> list[tuple[str, str]]:
     """List the page's facts: the systems and races that were run, the time and the duration."""
     extent = extent_of(matrix)
     workloads = list(dict.fromkeys(row.workload for row in matrix.rows))
-    modes = list(dict.fromkeys(row.condition for row in matrix.rows))
+    modes = list(dict.fromkeys(row.mode for row in matrix.rows))
+    faults = list(dict.fromkeys(" and ".join(row.nemeses) or "none" for row in matrix.rows))
     return [
         ("Systems", str(len(matrix.systems))),
         ("Workloads", str(len(workloads))),
         ("Mode", joined(modes)),
+        *([("Nemeses", "; ".join(faults))] if faults != ["none"] else []),
         ("Races decided", f"{extent.races:,}"),
         ("Runs", f"{extent.runs:,}"),
         ("Took", length_of_time(matrix.seconds)),

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from virtual_executor import FEATURES, VirtualExecutor, clean, crashed, shows
 
 from schemaquake.harness.model.protocols import Demands
+from schemaquake.results.matrix.assembly import matrix_of
 from schemaquake.results.matrix.conducting import conduct
 from schemaquake.results.matrix.matrix_plan import Condition, MatrixPlan
 from schemaquake.results.matrix.schedule import CellKey, Schedule
@@ -305,3 +306,24 @@ def test_an_error_ends_every_run_before_it_is_told():
     with pytest.raises(OSError, match="no space"):
         run(schedule_of(), executor, at_once=2, record=record)
     assert executor.stopped >= 1
+
+
+def test_cells_of_several_conditions_are_told_apart_where_they_are_uncertain():
+    conditions = (Condition("barrier", ("kill",)), Condition("barrier", ("pause",)))
+    wide = schedule_of(
+        planned(
+            systems=(CLEAN,), workloads=("add-columns",), races=1, conditions=conditions, tries_max=1, controls=False
+        )
+    )
+    run(wide, VirtualExecutor())
+    named = (
+        "add-columns (barrier, kill) on Cassandra 6.0-alpha2 and add-columns (barrier, pause) on Cassandra 6.0-alpha2"
+    )
+    assert [note for note in notes_of(wide) if named in note and note.startswith("2 cells are")]
+    alike = schedule_of(planned(systems=(CLEAN,), workloads=("add-columns",), races=1, tries_max=1, controls=False))
+    run(alike, VirtualExecutor())
+    assert [note for note in notes_of(alike) if "add-columns on Cassandra 6.0-alpha2" in note]
+
+
+def notes_of(schedule):
+    return matrix_of(schedule, started="2026-11-21T10:02:11+00:00", finished=None, seconds=1, machine={}).notes

@@ -16,7 +16,13 @@ from schemaquake.results.findings.finding import Finding, Rate, Symptom
 from schemaquake.results.findings.shapes import parse_shape
 from schemaquake.results.findings.tracking import JudgedRace, JudgedRun, track_findings
 from schemaquake.results.matrix.markdown import render_matrix_markdown
-from schemaquake.results.matrix.page import Anchors, cell_sentence, interval_in_words, render_matrix_html
+from schemaquake.results.matrix.page import (
+    Anchors,
+    cell_sentence,
+    facts_of,
+    interval_in_words,
+    render_matrix_html,
+)
 from schemaquake.results.matrix.promises import PROMISES
 from schemaquake.results.matrix.tally import Matrix, Row
 from schemaquake.results.summary.cell import Cell
@@ -344,3 +350,14 @@ def test_findings_stand_before_the_matrix_with_the_versions_they_affect():
     text = render_matrix_markdown(found)
     assert text.index("SQ-E3ZATWYL") < text.index("## The matrix")
     assert Matrix.from_json(found.to_json()) == found
+
+
+def test_modes_and_nemeses_are_facts_of_their_own(made: Matrix):
+    rows = [
+        Row(workload="set", mode=mode, nemeses=nemeses)
+        for mode in ("barrier", "partition")
+        for nemeses in ((), ("kill", "move"))
+    ]
+    facts = dict(facts_of(replace(made, rows=tuple(rows))))
+    assert (facts["Mode"], facts["Nemeses"]) == ("barrier and partition", "none; kill and move")
+    assert "Nemeses" not in dict(facts_of(made))
