@@ -14,6 +14,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 import orjson
@@ -29,6 +31,8 @@ from schemaquake.results.swarm.sweep import Order, Swarm
 GOAL_OPERATIONS = 25_000
 """A second and core: 50,000 on two."""
 SMALL_RUNS = 40
+WARM = range(1000, 1020)
+"""Seeds of small runs before those that are measured: a swarm loads its checkers once, and judges thousands."""
 SWARM = Order(first=0, last=200, systems=("simulated:cassandra-5.0", "simulated:cassandra-6.0"))
 
 
@@ -55,10 +59,29 @@ def carry_out(one: Plan, folder: Path) -> tuple[int, float]:
     return lines // 2, seconds
 
 
+def memory_of(one: Plan) -> float:
+    """Return the most memory (MiB) of a process of its own that carries out and judges one run.
+
+    The kernel counts what the process that starts it has as its own, so that comes first, while this one is small.
+    """
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(_memory_of, one).result()
+
+
+def _memory_of(one: Plan) -> float:
+    row_of(one)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def small(seed: int) -> Plan:
+    return plan("simulated:cassandra-5.0", rate=50, seconds=1, seed=seed)
+
+
 def figures() -> Iterator[Figure]:
+    memory = memory_of(small(0))
     with tempfile.TemporaryDirectory(prefix="schemaquake-") as name:
         folder = Path(name)
-        carry_out(plan("simulated:cassandra-5.0", rate=50, seconds=1, seed=0), folder / "warm")
+        carry_out(small(0), folder / "warm")
         for system in ("simulated:cassandra-5.0", "simulated:cassandra-6.0"):
             operations, seconds = carry_out(
                 plan(system, rate=5000, seconds=8, seed=1), folder / system.partition(":")[2]
@@ -70,10 +93,7 @@ def figures() -> Iterator[Figure]:
                 "operations/s",
                 f"≥ {GOAL_OPERATIONS:,}",
             )
-        runs = [
-            carry_out(plan("simulated:cassandra-5.0", rate=50, seconds=1, seed=seed), folder / f"small-{seed}")
-            for seed in range(SMALL_RUNS)
-        ]
+        runs = [carry_out(small(seed), folder / f"small-{seed}") for seed in range(SMALL_RUNS)]
         yield Figure(
             "simulation",
             f"small runs of {sum(count for count, _ in runs) // SMALL_RUNS} operations, not judged, one core",
@@ -81,7 +101,9 @@ def figures() -> Iterator[Figure]:
             "runs/minute",
             "≥ 1,000",
         )
-        rows = [row_of(plan("simulated:cassandra-5.0", rate=50, seconds=1, seed=seed)) for seed in range(SMALL_RUNS)]
+        for seed in WARM:
+            row_of(small(seed))
+        rows = [row_of(small(seed)) for seed in range(SMALL_RUNS)]
         yield Figure(
             "simulation",
             "the same, judged by every checker in memory, as a swarm does",
@@ -89,14 +111,7 @@ def figures() -> Iterator[Figure]:
             "runs/minute",
             "≥ 1,000",
         )
-
-        yield Figure(
-            "simulation",
-            "the most memory of this process, after all of that",
-            resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-            "MiB",
-            "≤ 200 a run",
-        )
+        yield Figure("simulation", "the most memory of one of them, in a process of its own", memory, "MiB", "≤ 200")
 
 
 def swarm_figures() -> Iterator[Figure]:

@@ -144,6 +144,9 @@ def read_transactions(history: pa.Table, kind: Kind) -> Transactions:
     transaction of both kinds, and for a micro-operation without its key or value.
     """
     mops = history["mops"] if history["mops"].type == MOPS else history["mops"].cast(MOPS)
+    if mops.null_count == len(mops):
+        ends(history)
+        return _none(history, mops)
     chunks = list(_chunks(mops))
     types = positions_among(history["type"], _TYPES)
     invocation, completion = _ends(history, types)
@@ -187,6 +190,29 @@ def read_transactions(history: pa.Table, kind: Kind) -> Transactions:
         end=columns.end,
         elements=elements,
         keys=keys,
+        time=history["time"].to_numpy(),
+        memory=mops,
+    )
+
+
+def _none(history: pa.Table, mops: pa.ChunkedArray) -> Transactions:
+    """Return no transactions: most runs have none, and are judged without a compiled loop, which would load the compiler."""
+    codes, ints, longs = np.zeros(0, np.int8), np.zeros(0, np.int32), np.zeros(0, np.int64)
+    return Transactions(
+        status=codes,
+        process=ints,
+        invoked=ints,
+        completed=ints,
+        index=longs,
+        first=np.zeros(1, np.int64),
+        f=codes,
+        key=ints,
+        value=longs,
+        given=np.zeros(0, np.bool_),
+        begin=longs,
+        end=longs,
+        elements=longs,
+        keys=longs,
         time=history["time"].to_numpy(),
         memory=mops,
     )

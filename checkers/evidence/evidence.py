@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
+import numpy as np
+import numpy.typing as npt
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,13 +25,14 @@ from schemaquake.checkers.evidence.notes import Notes
 from schemaquake.checkers.evidence.operations import PairedOperation, operations, select_functions, values_of
 from schemaquake.checkers.evidence.schema_changes import SchemaChanges
 from schemaquake.harness.errors import HistoryError
-from schemaquake.harness.history.pairing import pair
+from schemaquake.harness.history.pairing import ends, pair
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import Records, plain
 
 __all__ = ["Evidence"]
 
 T = TypeVar("T")
+_Positions: TypeAlias = npt.NDArray[np.int64]
 
 _KEPT_MOST: Final = 1 << 15
 """Events of a history whose operations are all kept as values, some 1 KB each, for every checker that asks for some of them."""
@@ -157,21 +160,45 @@ class Evidence:
 
     def paired(self) -> pa.Table:
         """Pair the whole history (`OPERATIONS` of `harness.history.pairing`). That of a long one is not kept. Raises HistoryError."""
-        return self._paired if len(self.history) <= _KEPT_MOST else pair(self.history)
+        return self._paired if self._is_kept else pair(self.history)
+
+    def ends(self) -> tuple[_Positions, _Positions]:
+        """Return `harness.history.pairing.ends` of the history. That of a long one is not kept. Raises HistoryError."""
+        return self._ends if self._is_kept else ends(self.history)
+
+    def pair_functions(self, functions: Collection[str]) -> pa.Table:
+        """Pair the operations whose `f` is among these (`OPERATIONS`), whatever is wrong with others. Raises HistoryError."""
+        paired = self._soundly_paired
+        return (
+            pair(select_functions(self.history, functions)) if paired is None else select_functions(paired, functions)
+        )
+
+    @property
+    def _is_kept(self) -> bool:
+        return len(self.history) <= _KEPT_MOST
+
+    @cached_property
+    def _ends(self) -> tuple[_Positions, _Positions]:
+        return ends(self.history)
 
     @cached_property
     def _paired(self) -> pa.Table:
-        return pair(self.history)
+        return pair(self.history, known_ends=self._ends)
+
+    @cached_property
+    def _soundly_paired(self) -> pa.Table | None:
+        """The whole history in pairs; None for a long one, and for one of which not every part can be paired."""
+        try:
+            return self._paired if self._is_kept else None
+        except HistoryError:
+            return None  # who asks for a part that is sound gets it
 
     @cached_property
     def _by_function(self) -> Mapping[str, tuple[PairedOperation, ...]] | None:
-        """Every operation by its `f`; None for a long history, and for one of which not every part can be paired."""
-        if len(self.history) > _KEPT_MOST:
+        """Every operation by its `f`; None as of `_soundly_paired`."""
+        paired = self._soundly_paired
+        if paired is None:
             return None
-        try:
-            paired = self._paired
-        except HistoryError:
-            return None  # who asks for a part that is sound gets it
         by_function: dict[str, list[PairedOperation]] = {}
         for operation in values_of(paired):
             by_function.setdefault(operation.f, []).append(operation)

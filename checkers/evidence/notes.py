@@ -90,7 +90,8 @@ class Notes:
 
     def __init__(self, history: pa.Table) -> None:
         """Read the notes of a history."""
-        values = read_notes(history)
+        self.all: Sequence[Note] = (values := read_notes(history))
+        """Every note, in order."""
         self.starts: Sequence[NodeStart] = [
             *(_start(row, value) for row, value in values if row["f"] == "node-start"),
             *_starts_of_operations(values),

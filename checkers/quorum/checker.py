@@ -58,7 +58,7 @@ class Quorum:
         """Judge every key. Raises HistoryError for operations that have no meaning (see `read_quorum_operations`)."""
         listed = list_replication_factors(records.history)
         factors = frozenset(listed)
-        operations = read_quorum_operations(records.history, factors=factors or {1})
+        operations = read_quorum_operations(Evidence.of(records), factors=factors or {1})
         if not len(operations.acknowledged_puts) or not len(operations.gets) + len(operations.probes):
             missing = (
                 "put was acknowledged" if len(operations.gets) + len(operations.probes) else "get or probe was answered"

@@ -18,6 +18,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.harness.errors import HistoryError
 from schemaquake.harness.history.pairing import pair
 from schemaquake.harness.model.operation import JSON
@@ -99,15 +100,15 @@ class Operations:
         return np.flatnonzero((self.f == 2) & self.acknowledged)
 
 
-def read_quorum_operations(history: pa.Table, *, factors: Collection[int]) -> Operations:
-    """Read the puts, gets and probes of a history (`schemaquake.harness.model.records.HISTORY`).
+def read_quorum_operations(evidence: Evidence, *, factors: Collection[int]) -> Operations:
+    """Read the puts, gets and probes of a history.
 
     `factors` are the replication factors that requests may have gone by; `copies` are those of the greatest.
 
     Raises HistoryError for a value that is no integer, for a value that was put twice into one key, and for a level of
     consistency that reads and writes do not both have.
     """
-    rows = _pair_operations(history)
+    rows = plain(evidence.pair_functions(_QUORUM_OPERATIONS))
     f = pc.index_in(rows["f"], value_set=pa.array(_QUORUM_OPERATIONS)).to_numpy().astype(np.int8)
     acknowledged = pc.equal(rows["type"], "ok").to_numpy(zero_copy_only=False)
     refused = pc.equal(rows["type"], "fail").to_numpy(zero_copy_only=False)
@@ -212,17 +213,6 @@ def count_copies(level: str, written: int, placed: int) -> int:
 def _sum_copies(replication: Mapping[str, JSON]) -> int:
     """Sum the replication factors of all data centres."""
     return sum(int(copies) for option, copies in replication.items() if option != "class")
-
-
-def _pair_operations(history: pa.Table) -> pa.Table:
-    """Pair the quorum operations, after leaving out all others: a history may hold many more."""
-    events = history.filter(
-        pc.and_(
-            pc.is_in(plain(history.select(["f"]))["f"], value_set=pa.array(_QUORUM_OPERATIONS)),
-            pc.greater_equal(history["process"], 0),
-        )
-    )
-    return plain(pair(events))
 
 
 def _parse_objects(column: pa.ChunkedArray) -> list[dict[str, Any]]:

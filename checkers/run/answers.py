@@ -18,7 +18,6 @@ from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.schema_changes import SchemaChanges, SchemaObject, certainly_applied, target
 from schemaquake.checkers.findings.explanation import listing
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
-from schemaquake.harness.history.pairing import ends
 from schemaquake.harness.model.operation import NEMESIS
 from schemaquake.harness.model.records import keyspace_of, plain
 
@@ -46,7 +45,7 @@ _RECOVERY_NS: Final = 10_000_000_000
 def find_misplaced_answers(evidence: Evidence) -> Iterator[str]:
     """Yield what is wrong with the answers of a run with notes. Raises HistoryError."""
     events = plain(evidence.history.select(["index", "time", "process", "type", "f", "node", "key", "value", "error"]))
-    invocation, completion = ends(evidence.history)
+    invocation, completion = evidence.ends()
     asked, answered = events.take(pa.array(invocation)), completion >= 0
     yield from _find_other_ends(events, invocation[answered], completion[answered])
     yield from _find_wordless_refusals(events)

@@ -29,7 +29,6 @@ from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.findings.tally import Tally
 from schemaquake.checkers.run.refusals import NEEDS_ALL, NO_ANSWER, Refusals
 from schemaquake.checkers.run.whole_times import WholeTimes
-from schemaquake.harness.history.pairing import ends
 from schemaquake.harness.model.records import Records, plain
 from schemaquake.harness.model.verdict import Anomaly, Doubt, Stat, Verdict
 
@@ -56,10 +55,10 @@ class Availability:
     def check(self, records: Records, *, limit_s: float) -> Verdict:  # noqa: ARG002 - n log n needs no limit
         """Judge every kind of operation of a client. Raises HistoryError."""
         history = records.history
-        invocation, completion = ends(history)
+        evidence = Evidence.of(records)
+        invocation, completion = evidence.ends()
         if not len(invocation):
             return Verdict.unknown(self.name, Doubt("nothing-to-judge", "no client invoked an operation"))
-        evidence = Evidence.of(records)
         notes = evidence.notes
         nodes = sorted(evidence.nodes | {node for fault in notes.faults for node in fault.nodes})
         # By what the attempts need: all replicas, or as many as a majority of the nodes has.

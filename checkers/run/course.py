@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemaquake.checkers.evidence.evidence import Evidence
-from schemaquake.checkers.evidence.notes import read_notes
 from schemaquake.checkers.evidence.schema_changes import target
 from schemaquake.checkers.findings.explanation import listing
 from schemaquake.checkers.run.answers import find_misplaced_answers
@@ -86,7 +85,7 @@ def _find_plan(evidence: Evidence) -> Iterator[str]:
 
 
 def _find_planned_faults(evidence: Evidence) -> Iterator[str]:
-    for note, value in read_notes(evidence.history):
+    for note, value in evidence.notes.all:
         ids = value.get("ids")
         if note["f"] == "faults-planned" and not (
             isinstance(ids, list) and len(set(ids)) == value.get("count") == len(ids)

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from schemaquake.checkers.evidence.evidence import Evidence
-from schemaquake.checkers.evidence.notes import read_notes
 from schemaquake.checkers.findings.explanation import listing
 from schemaquake.checkers.findings.tally import Tally
 from schemaquake.harness.model.records import Records
@@ -58,8 +57,9 @@ class _FaultNotes:
     """The notes about faults, by their name."""
 
     def __init__(self, records: Records) -> None:
-        self._notes = [(event["f"], value, event["time"]) for event, value in read_notes(records.history)]
-        self._membership = Evidence.of(records).notes.membership
+        notes = Evidence.of(records).notes
+        self._notes = [(event["f"], value, event["time"]) for event, value in notes.all]
+        self._membership = notes.membership
         self._operations = self._membership.operations
 
     def of(self, f: str) -> list[Mapping[str, Any]]:

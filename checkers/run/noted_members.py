@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from schemaquake.checkers.evidence.evidence import Evidence
-from schemaquake.checkers.evidence.notes import Note, read_notes
+from schemaquake.checkers.evidence.notes import Note
 from schemaquake.checkers.findings.explanation import listing
 from schemaquake.harness.model.membership import MEMBER_STATES, TopologyChange, expected_states
 
@@ -36,7 +36,7 @@ _ROUNDING_S: Final = 1.0
 def find_strange_members(evidence: Evidence) -> Iterator[str]:
     """Yield what is missing or wrong in the notes of the members; runs of 0.1 have none."""
     notes = evidence.notes
-    noted = [note for note in read_notes(evidence.history) if note.event["f"] == "membership"]
+    noted = [note for note in evidence.notes.all if note.event["f"] == "membership"]
     if not notes.planned and not noted:
         return
     moments = [value.get("at") for _, value in noted]
@@ -98,7 +98,7 @@ def _differ(first: Mapping[str, Any], other: Mapping[str, Any], *, concerned: bo
 
 
 def _operations(evidence: Evidence) -> Iterator[Note]:
-    return (note for note in read_notes(evidence.history) if "becomes" in note.value and "operation" in note.value)
+    return (note for note in evidence.notes.all if "becomes" in note.value and "operation" in note.value)
 
 
 def _changes_by(evidence: Evidence, note: Mapping[str, Any]) -> list[TopologyChange]:

@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.findings.tally import Tally
-from schemaquake.harness.history.pairing import ends
 from schemaquake.harness.model.records import Records, plain
 from schemaquake.harness.model.verdict import Doubt, Verdict
 
@@ -39,7 +39,7 @@ class Stats:
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:  # noqa: ARG002 - one pass needs no limit
         """Count the operations of all clients. Raises HistoryError."""
-        invocation, completion = ends(records.history)
+        invocation, completion = Evidence.of(records).ends()
         if not len(invocation):
             return Verdict.unknown(self.name, Doubt("nothing-to-judge", "no client invoked an operation"))
         events = plain(records.history.select(["index", "type", "f", "error"]))

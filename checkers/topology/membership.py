@@ -19,7 +19,6 @@ from functools import cached_property
 from typing import Any, Final, Literal
 
 from schemaquake.checkers.evidence.evidence import Evidence
-from schemaquake.checkers.evidence.notes import read_notes
 from schemaquake.checkers.findings.argument import Argument, label
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import listing, phase_text
@@ -90,7 +89,7 @@ class _Case:
 
     @cached_property
     def operations(self) -> Sequence[TopologyOperation]:
-        return read_operations(read_notes(self.evidence.history))
+        return read_operations(self.evidence.notes.all)
 
     @cached_property
     def addresses(self) -> Mapping[str, str]:

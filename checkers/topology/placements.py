@@ -18,7 +18,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 from schemaquake.checkers.evidence.evidence import Evidence
-from schemaquake.checkers.evidence.notes import read_notes
 from schemaquake.checkers.findings.argument import Argument, label
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import listing, phase_text
@@ -61,7 +60,7 @@ class Placements:
             nothing = Doubt("nothing-to-judge", "no node was asked for the replicas of its ranges")
             return Verdict.unknown(self.name, nothing)
         accounts = {(one.phase, one.node): one for one in read_accounts(evidence) if one.error is None}
-        operations = read_operations(read_notes(evidence.history))
+        operations = read_operations(evidence.notes.all)
         replications = read_replications(evidence)
         tally = Tally(self.name, keep=LIMITS.findings)
         restless: dict[str, Sequence[str]] = {phase: _find_restless(accounts, phase) for phase in PHASES}

@@ -24,7 +24,6 @@ from functools import cached_property
 from typing import Final, Literal
 
 from schemaquake.checkers.evidence.evidence import Evidence
-from schemaquake.checkers.evidence.notes import read_notes
 from schemaquake.checkers.findings.argument import Argument, label
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import listing, phase_text
@@ -161,7 +160,7 @@ class _Case:
 
     @cached_property
     def operations(self) -> Sequence[TopologyOperation]:
-        return read_operations(read_notes(self.evidence.history))
+        return read_operations(self.evidence.notes.all)
 
     def lost(self, since: int, until: int) -> int:
         """Count the disks that operations may have lost between two times (ns)."""

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemaquake.checkers.evidence.evidence import Evidence
-from schemaquake.checkers.evidence.operations import PairedOperation, operations
+from schemaquake.checkers.evidence.operations import PairedOperation, operations, select_functions
 from schemaquake.checkers.quorum.operations import find_replication_factors, share_a_replica
 from schemaquake.harness.model.records import keyspace_of, plain
 
@@ -56,11 +56,13 @@ def group_calls_by_key(
 
     Only keys with an operation of `defining` are returned: other checkers judge the others. Raises HistoryError.
     """
-    events = plain(history.select([name for name in history.schema.names if name != "mops"]))
+    events = select_functions(history, functions)
+    if not len(events):
+        return {}
     mops = pa.nulls(len(events), history.schema.field("mops").type)
-    events = events.append_column("mops", mops)
+    events = plain(events.drop_columns("mops")).append_column("mops", mops)
     found: dict[str | None, list[PairedOperation]] = {}
-    for operation in operations(events.filter(pc.is_in(events["f"], pa.array(functions)))):
+    for operation in operations(events):
         found.setdefault(operation.key, []).append(operation)
     return {key: calls for key, calls in found.items() if any(call.f in defining for call in calls)}
 

@@ -16,15 +16,14 @@ from itertools import pairwise
 from typing import Any, Literal
 
 import orjson
-import pyarrow as pa
 import pyarrow.compute as pc
 
+from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.operation_lines import OperationLines
 from schemaquake.checkers.findings.argument import Argument, label
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.findings.tally import Tally
-from schemaquake.harness.history.pairing import pair
 from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict
 
@@ -51,7 +50,7 @@ class LongFork:
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:  # noqa: ARG002 - n log n needs no limit
         """Judge every group of two or more keys that was read more than once. Raises HistoryError."""
-        groups, rewritten = _group_reads(records.history)
+        groups, rewritten = _group_reads(Evidence.of(records))
         judged = {keys: reads for keys, reads in groups.items() if len(reads) > 1}
         if not judged:
             nothing = Doubt("nothing-to-judge", "no group of keys, each written once, was read twice")
@@ -71,9 +70,9 @@ class LongFork:
         return tally.verdict(groups=len(judged), reads=sum(map(len, judged.values())), forks=forks)
 
 
-def _group_reads(history: pa.Table) -> tuple[Mapping[tuple[int, ...], Sequence[_Read]], Sequence[int]]:
+def _group_reads(evidence: Evidence) -> tuple[Mapping[tuple[int, ...], Sequence[_Read]], Sequence[int]]:
     """Group the reads by their keys; also list the keys that had two values."""
-    operations = pair(history)  # pairing first: a completion need not repeat the argument of its invocation
+    operations = evidence.paired()  # pairing first: a completion need not repeat the argument of its invocation
     transactions = operations.filter(pc.is_valid(operations["mops"]))
     groups: dict[tuple[int, ...], list[_Read]] = defaultdict(list)
     values: dict[int, int] = {}

@@ -65,18 +65,18 @@ _FROM_COMPLETION: Final[Mapping[str, str]] = {
 }
 
 
-def pair(events: pa.Table) -> pa.Table:
+def pair(events: pa.Table, *, known_ends: tuple[_Positions, _Positions] | None = None) -> pa.Table:
     """Pair events to one row an operation (`OPERATIONS`, ordered by `index`).
 
     `events` is sorted by `index`. An operation that never completed, or whose outcome is unknown, has type `info`;
     only the former has a null `completed` (an `info` that was recorded still says when its client gave up).
-    Events of process −1 are not operations and are left out.
+    Events of process −1 are not operations and are left out. `known_ends` is what `ends` returns of them, if that is known.
     Raises HistoryError if a process completes what it did not invoke, invokes twice without completing, or goes on
     after an `info`: names the process and the indices.
     """
     if not len(events):
         return OPERATIONS.empty_table()
-    invocation, completion = ends(events)
+    invocation, completion = known_ends or ends(events)
     return _operations(events, invocation=invocation, completion=completion, absent=completion < 0)
 
 

@@ -52,14 +52,14 @@ class Keyspaces:
         return _Rows(self._codes[1])
 
     def part(self, name: str) -> Records:
-        """Return the records of one keyspace of `names`."""
+        """Return the records of one keyspace of `names`: all of them, with what is known of them, if every row is in its part."""
         code = bisect_left(self.names, name)
         assert self.names[code] == name
-        return Records(
-            gather(self._records.history, self._events.of(code)),
-            gather(self._records.observations, self._observations.of(code)),
-            self._records.logs,
-        )
+        records = self._records
+        events, observations = self._events.of(code), self._observations.of(code)
+        if len(events) == len(records.history) and len(observations) == len(records.observations):
+            return records
+        return Records(gather(records.history, events), gather(records.observations, observations), records.logs)
 
 
 def events_of(history: pa.Table, keyspaces: Collection[str]) -> pa.Table:

@@ -19,9 +19,9 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.clusters.simulated.cluster import BOOKS
 from schemaquake.harness.errors import ExitCode, SchemaquakeError
-from schemaquake.harness.history.pairing import pair
 from schemaquake.harness.model.operation import NEMESIS
 from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.traits import checker_traits
@@ -99,7 +99,7 @@ def _judged(plan: Plan, store: Store) -> dict[str, Any]:
     with _quiet():
         verdict = judge(records, engine="local", limit_s=_LIMIT_S)
     books = orjson.loads(store.path(BOOKS).read_bytes())
-    operations = pair(records.history)
+    operations = Evidence.of(records).paired()
     summary = _summary(plan, verdict, records.history, operations, store)
     return {
         "outcome": _OUTCOMES[verdict.valid],

@@ -122,7 +122,7 @@ def test_a_hundred_seeds_are_equal_in_two_processes_with_other_hashes(tmp_path):
     for hashes in ("0", "1"):
         folder = tmp_path / hashes
         subprocess.run(
-            [sys.executable, "-m", "schemaquake.harness.cli.entry", "swarm", "--seeds", "0:100", "--engine", "local",
+            [sys.executable, "-m", "schemaquake.harness.cli.command_line", "swarm", "--seeds", "0:100", "--engine", "local",
              "--reduce", "0", "--shrink", "0", "--folder", str(folder)],
             env={**os.environ, "PYTHONHASHSEED": hashes}, check=False, capture_output=True,
         )  # fmt: skip
