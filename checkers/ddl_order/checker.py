@@ -78,6 +78,11 @@ class SchemaLinearizability:
         is_fresh = bool(case.readings.schemas) and all(
             schema.asks_before_it_answers for schema in case.readings.schemas
         )
+        # DESCRIBE came with 4.0; where nodes are being upgraded, some may be older. ScyllaDB has other dependents.
+        keeps_dependents = bool(case.readings.schemas) and all(
+            schema.shows_memory == "statements" and not schema.asks_before_it_answers
+            for schema in case.readings.schemas
+        )
         refused: dict[str, list[PairedOperation]] = {}
         for operation in changes.all if is_fresh else ():
             if not operation.possible and operation.f in SCHEMA_CHANGES and operation.completed is not None:
@@ -92,6 +97,7 @@ class SchemaLinearizability:
                 case.begins,
                 follows_log=follows_log,
                 is_fresh=is_fresh,
+                keeps_dependents=keeps_dependents and case.notes.upgrades.mixed is None,
                 refused=refused.get(keyspace, ()),
             )
             now = time.monotonic()
@@ -126,11 +132,13 @@ class _KeyspaceProblem:
         *,
         follows_log: bool,
         is_fresh: bool,
+        keeps_dependents: bool,
         refused: Sequence[PairedOperation],
     ) -> None:
         """`is_fresh`: coordinators know all that was committed before, so that the refusals prove something, too."""
         self._follows_log = follows_log
         self._is_fresh = is_fresh
+        self._keeps_dependents = keeps_dependents
         self._refused = refused
         self._possible = possible
         self._texts = texts
@@ -144,7 +152,13 @@ class _KeyspaceProblem:
 
     def _changes(self) -> Iterator[Event]:
         for operation in self._possible:
-            modelled = model_change(operation, self._vocabulary, follows_log=self._follows_log, is_fresh=self._is_fresh)
+            modelled = model_change(
+                operation,
+                self._vocabulary,
+                follows_log=self._follows_log,
+                is_fresh=self._is_fresh,
+                keeps_dependents=self._keeps_dependents,
+            )
             if modelled is not None:
                 yield Event(
                     label=0,

@@ -2,7 +2,8 @@
 
 Guards are what Cassandra's own validation promises: CREATE only what is absent, with the types, functions and base that
 it names; DROP only what exists and nothing uses; ALTER only what is there. Where versions differ, the model allows what
-any of them allows: dropping an indexed column takes the index along, as up to 2.2, although 3.0 and later refuse it.
+any of them allows: dropping an indexed column takes the index along, as up to 2.2, although 3.0 and later refuse it. Servers
+that are known to be of 4.0 or later (`keeps_dependents`) keep a column that an index or any view of its table depends on.
 Source: CEP-21, "Schema Management"; the validation in `cql3/statements/schema` of 2.1 to 6.0.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import orjson
@@ -45,7 +47,12 @@ _THERE: Final = re.compile(r"\balready exist", re.IGNORECASE)
 
 
 def model_change(
-    operation: PairedOperation, vocabulary: Vocabulary, *, follows_log: bool = False, is_fresh: bool = False
+    operation: PairedOperation,
+    vocabulary: Vocabulary,
+    *,
+    follows_log: bool = False,
+    is_fresh: bool = False,
+    keeps_dependents: bool = False,
 ) -> Change | None:
     """Model one possible schema change of the keyspace as guards and effects; None if it cannot have changed anything.
 
@@ -66,6 +73,8 @@ def model_change(
         )
     certain = operation.type == "ok" and (not conditional or applied is True)
     made = _MAKERS[operation.f](value, vocabulary)
+    if keeps_dependents and operation.f == "drop-column":
+        made = replace(made, guards=(*made.guards, *_depend_on_column(value, vocabulary)))
     if not (certain and conditional and follows_log):
         return Change(required=certain, alternatives=(made,))
     proof = _proof_of_no_op(operation.f, value, vocabulary)
@@ -150,11 +159,7 @@ def _drop_relation(value: Mapping[str, Any], vocabulary: Vocabulary, *, kind: st
     for parts, part_kind in ((vocabulary.columns, "column"), (vocabulary.options, "option")):
         effects += (becomes(Variable(part_kind, k, name, part), ABSENT) for part in sorted(parts.get(name, ())))
     if kind == "table":
-        guards += (
-            Guard(Variable("relation", k, view), _differs(("view", name)), f"{k}.{view} is not a view of {k}.{name}")
-            for view, bases in sorted(vocabulary.views.items())
-            if name in bases
-        )
+        guards += _not_viewed(name, vocabulary)
         effects += (
             Effect(Variable("index", k, index), _unless(lambda old: isinstance(old, tuple) and old[0] == name))
             for index, tables in sorted(vocabulary.indexes.items())
@@ -206,6 +211,24 @@ def _drop_column(value: Mapping[str, Any], vocabulary: Vocabulary) -> Alternativ
             ),
         ),
     )
+
+
+def _depend_on_column(value: Mapping[str, Any], vocabulary: Vocabulary) -> Iterator[Guard]:
+    """List guards that no index is on a column, and no view on its table."""
+    k, name, column = vocabulary.keyspace, value["name"], value["column"]
+    for index, tables in sorted(vocabulary.indexes.items()):
+        if name in tables:
+            text = f"index {k}.{index} is not on column {column} of {k}.{name}"
+            yield Guard(Variable("index", k, index), _differs((name, column)), text)
+    yield from _not_viewed(name, vocabulary)
+
+
+def _not_viewed(table: str, vocabulary: Vocabulary) -> Iterator[Guard]:
+    """List guards that no view is on a table."""
+    k = vocabulary.keyspace
+    for view, bases in sorted(vocabulary.views.items()):
+        if table in bases:
+            yield Guard(Variable("relation", k, view), _differs(("view", table)), f"{k}.{view} is not a view of {k}.{table}")
 
 
 def _rename(value: Mapping[str, Any], vocabulary: Vocabulary, *, owner: str, part: str, renamed: Value) -> Alternative:

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, Final
 
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -32,6 +34,8 @@ _SETTLED: Final = frozenset({"setup", "settled", "restarted"})
 _RESTARTS: Final = frozenset({"rolling", "together", "none"})
 _REPEATED: Final = ("insert", "delete-row", "read-rows", "truncate")
 """Operations on rows whose answers repeat the question, with rows and outcomes beside it."""
+_READ: Final = ("settled", "restarted")
+"""The phases of final readings."""
 _UNREADABLE: Final = "unreadable: "
 
 
@@ -40,7 +44,8 @@ def find_gaps(evidence: Evidence) -> Iterator[Doubt]:
     if evidence.notes.phases:
         course = (_find_lost_events, _find_plan, _find_phases, _find_starts, _find_settles)
         members = (find_strange_members, find_strange_operations)
-        finders = (*course, *members, _find_foreign_keyspaces, _find_strange_answers, find_misplaced_answers)
+        answers = (_find_strange_answers, find_misplaced_answers)
+        finders = (*course, *members, _find_foreign_keyspaces, _find_strange_versions, *answers)
         for text in (text for find in finders for text in find(evidence)):
             yield Doubt("incomplete-run", text)
 
@@ -153,12 +158,31 @@ def _find_strange_answers(evidence: Evidence) -> Iterator[str]:
                 yield f"the answer of op {operation.index} differs from its question in {listing(strange)}"
 
 
+def _find_strange_versions(evidence: Evidence) -> Iterator[str]:
+    """Yield the nodes of the Thrift days whose list of all nodes' versions contradicts what these showed themselves.
+
+    Each node lists all nodes by version, in its reading. Not judged where some were not read, or differ: others say that.
+    """
+    rows = evidence.observations.filter(pc.equal(evidence.observations["kind"], "version"))
+    for phase in _READ if not evidence.notes.membership.changes else ():
+        of_phase = rows.filter(pc.equal(rows["phase"], phase)).select(["node", "sample", "id", "definition"])
+        last = {row["node"]: row for row in sorted(of_phase.to_pylist(), key=itemgetter("sample"))}
+        lists = {node: orjson.loads(row["definition"] or "{}").get("versions") for node, row in last.items()}
+        alike = len({row["id"] for row in last.values()}) == 1
+        if not any(lists.values()) or not alike or any(unread.phase == phase for unread in evidence.shown.unread):
+            continue
+        known = {address for shown in lists.values() for nodes in (shown or {}).values() for address in nodes}
+        for node, shown in sorted(lists.items()):
+            if shown is None or {version: set(nodes) for version, nodes in shown.items()} != {last[node]["id"]: known}:
+                yield f"{node} lists the versions of all nodes otherwise than they showed them when {phase}"
+
+
 def _find_settles(evidence: Evidence) -> Iterator[str]:
     notes = evidence.notes
     named = Counter(settle.get("phase") for settle in notes.settles)
     for phase in sorted({str(name) for name in named} - _SETTLED):
         yield f"a note of settling names no phase of a run, but {phase}"
-    for phase in ("settled", "restarted"):
+    for phase in _READ:
         if notes.began(f"final-{phase}") is not None and not named[phase]:
             yield f"nodes were read when {phase}, and how they settled before is not noted"
     if notes.planned and notes.began("prepare") is not None and not named["setup"]:
@@ -176,7 +200,7 @@ def _find_contradictions(evidence: Evidence, settle: Mapping[str, Any]) -> Itera
         yield f"phase {phase} is noted to have {'agreed' if agreed else 'not agreed'}, with versions that say otherwise"
     read = (
         {schema.node for schema in evidence.shown.of(str(phase))}
-        if phase in {"settled", "restarted"}
+        if phase in _READ
         else _booted(evidence)
     )
     unread = {unread.node for unread in evidence.shown.unread if unread.phase == phase}

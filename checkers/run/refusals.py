@@ -1,8 +1,8 @@
 """Refusals: stretches of time in which the system refuses every operation of one kind.
 
-Kinds are schema changes, writes and reads; then those of one function (`f`), of one consistency level, and of one table.
-What is part of a wider storm is no storm of its own. Compare-and-sets and transactions, which other operations may refuse,
-are left out. An operation is refused if its answer is
+Kinds are schema changes, writes, reads, compare-and-sets and transactions; then those of one function (`f`), of one consistency
+level, of one table, and through one coordinator. What is part of a wider storm is no storm of its own. Compare-and-sets and
+transactions that others at the same time may have refused, by the words of the error, are not refused. An operation is refused if its answer is
 an error, of whatever outcome, that says neither that there was no answer nor, of a schema change, that the schema does not
 admit it (an object exists already, does not exist, or is still in use): unless the schema certainly admits it
 (`schemaquake.checkers.run.admission`). Faults and races explain refusals, so that only these count:
@@ -12,8 +12,8 @@ admit it (an object exists already, does not exist, or is still in use): unless 
   left alone for a while, in which the change reaches every node. Without any possible drop in the run an object of
   which the history has no CREATE, and none of its keyspace, counts, too.
 
-A storm is made of several refusals in a row, through two coordinators or more (or the only one), with nothing answered in
-between.
+A storm is made of several refusals in a row, through two coordinators or more (or the only one that was asked), with
+nothing answered in between. Through one of several coordinators it is one of a part of the operations.
 """
 
 from __future__ import annotations
@@ -64,8 +64,14 @@ _KINDS: Final[Mapping[str, str]] = {
     **dict.fromkeys((*SCHEMA_CHANGES, "cql"), "schema change"),
     **dict.fromkeys(("insert", "delete-row", "truncate", "write", "add", "batch", "put"), "write"),
     **dict.fromkeys(("read", "read-rows", "get"), "read"),
+    "cas": "compare-and-set",
+    "txn": "transaction",
 }
 _CHANGE: Final = "schema change"
+_BY_OTHERS: Final = (
+    r"(?i)caswrite|contention|conflict|concurren|serializ|deadlock|abort|preempt|invalidated|exhausted|roll(ed)? ?back|retr(y|ies)"
+)
+"""What systems say of a compare-and-set or a transaction that others at the same time had refused, or may have."""
 _NOT_OFFERED: Final = r"(?i)unauthorized|not (enabled|supported|allowed)|disabled|guardrail|unsupported"
 """What a system says of a change that it does not offer."""
 _LEVEL: Final = r'"consistency":\s*"(?P<level>\w+)"'
@@ -75,6 +81,8 @@ _S: Final = 1_000_000_000
 _LONGEST_NS: Final = 5 * _S
 _PAUSE_NS: Final = _LONGEST_NS // 2
 _ATTEMPTS: Final = 5
+_ATTEMPTS_THROUGH_ONE: Final = 10
+"""One coordinator of several may be the slow one: that it refuses takes more to say."""
 _RECOVERY_NS: Final = 5 * _S
 _SPREAD_NS: Final = 5 * _S
 """The time after a change in which not every node need know it."""
@@ -99,7 +107,7 @@ class Storm:
     kind: str
     refusals: Sequence[_Refusal]
     narrowed: Mapping[str, str]
-    """What the refused operations have in common, as `f`, `consistency` or `table`; empty: all operations of the kind."""
+    """What the refused operations have in common, as `f`, `consistency`, `table` or `node`; empty: all operations of the kind."""
 
     @property
     def begins(self) -> int:
@@ -146,7 +154,7 @@ class Refusals:
                 self.found += [
                     storm
                     for storm in storms
-                    if len(storm.refusals) >= _ATTEMPTS
+                    if len(storm.refusals) >= (_ATTEMPTS_THROUGH_ONE if "node" in part.narrowed else _ATTEMPTS)
                     and storm.ends - storm.begins >= _LONGEST_NS
                     and known.isdisjoint(refusal.index for refusal in storm.refusals)
                 ]
@@ -195,6 +203,8 @@ def _are_refused(paired: pa.Table, admission: Admission) -> pa.ChunkedArray:
     judged = pc.and_(excused, pc.invert(pc.match_substring_regex(error, _NOT_OFFERED)))
     baseless = [index for index in paired["index"].filter(judged).to_pylist() if admission.is_certain(index)]
     excused = pc.and_(excused, pc.invert(pc.is_in(paired["index"], pa.array(baseless, pa.int64()))))
+    is_conditional = pc.is_in(paired["f"], pa.array(["cas", "txn"]))
+    excused = pc.or_(excused, pc.and_(is_conditional, pc.match_substring_regex(error, _BY_OTHERS)))
     return pc.and_(says_anything, pc.invert(excused))
 
 
@@ -220,7 +230,7 @@ def _parts(kind: str, of_kind: pa.Table) -> Iterator[_Part]:
     """Yield all operations of a kind, then its parts in which enough was refused, for long enough; wider ones first."""
     yield _Part(kind, {}, of_kind)
     if kind == _CHANGE:
-        narrower: Sequence[Sequence[str]] = [["f"]]
+        narrower: Sequence[Sequence[str]] = [["f"], ["node"], ["f", "node"]]
     else:
         argument = pc.fill_null(of_kind["argument"], "")
         level = pc.struct_field(pc.extract_regex(argument, _LEVEL), "level")
@@ -228,6 +238,7 @@ def _parts(kind: str, of_kind: pa.Table) -> Iterator[_Part]:
         final = pc.match_substring_regex(argument, _FINAL)  # each probe of a final phase is judged by `writability`
         of_kind = of_kind.append_column("consistency", level).append_column("table", table).filter(pc.invert(final))
         narrower = [["consistency"], ["f"], ["table"], ["f", "consistency"], ["table", "consistency"]]
+        narrower += [["node"], *([*columns, "node"] for columns in narrower)]
     refused = of_kind.filter(of_kind["refused"])
     for columns in narrower:
         groups = refused.group_by(columns, use_threads=False).aggregate([("invoked", "min"), ("completed", "max")])

@@ -263,6 +263,7 @@ _SHOWN: Final[Mapping[str, Callable[[Mapping[str, Any], _Attribute], JSON]]] = {
     "keyspace": _shown_of_keyspace,
     "table": _shown_of_table,
     "type": _shown_of_type,
+    "view": _shown_of_table,
 }
 
 

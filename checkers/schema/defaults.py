@@ -8,7 +8,7 @@ Finds: `unasked-option`.
 Source: CEP-21, "strict linearizability of metadata changes"; the ScyllaDB talk.
 
 Only options of tables are compared that were created in this history, whose strategy of compaction and whose replication are
-alike, because defaults depend on them. Options that follow from the columns of a table are left out. Where nodes became another
+alike, because defaults depend on them. A few options have one default in every release: these are compared with it, so that a lone table is judged, too. Options that follow from the columns of a table are left out. Where nodes became another
 release, only tables that were created before are compared, and of readings on the way those after it: a release has defaults of its own.
 """
 
@@ -23,7 +23,7 @@ import orjson
 
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.node_schemas import NodeSchema, Table, read_table
-from schemaquake.checkers.evidence.option_values import stored_name
+from schemaquake.checkers.evidence.option_values import can_be, stored_name
 from schemaquake.checkers.evidence.schema_changes import SchemaObject
 from schemaquake.checkers.evidence.sights import Sight, read_sights
 from schemaquake.checkers.evidence.statements import parse_statement
@@ -55,6 +55,16 @@ _OF_COLUMNS: Final = frozenset(
     }
 )
 """Options that follow from what a table is, not from a default."""
+_OF_EVERY_RELEASE: Final[Mapping[str, JSON]] = {
+    "comment": "",
+    "crc_check_chance": 1.0,
+    "default_time_to_live": 0,
+    "gc_grace_seconds": 864_000,
+    "max_index_interval": 2048,
+    "memtable_flush_period_in_ms": 0,
+    "min_index_interval": 128,
+}
+"""Options with the same default in every release that has them, and that no file of settings changes."""
 _FEW: Final = 2
 """The number of tables that do not yet show which options every table has."""
 _BY_MEMORY: Final = ("memtable_throughput", "memtable_operations", "memtable_flush_after")
@@ -98,7 +108,7 @@ def _find(case: Evidence) -> Findings:
     for schema in case.readings.schemas:
         for question, answers in _asked(schema, parts).items():
             questions.add(question)
-            for subject, shown, usual in _apart(answers):
+            for subject, shown, usual in _apart(question, answers):
                 found.setdefault((question, subject), {}).setdefault(schema.phase, {})[schema.node] = (shown, usual)
     for question, subject in sorted(found):
         yield _anomaly(case, question, subject, found[question, subject])
@@ -137,15 +147,26 @@ def _created_since(case: Evidence) -> frozenset[SchemaObject]:
     )
 
 
-def _apart(answers: _Answers) -> Iterator[tuple[SchemaObject, str, str]]:
-    """Yield each object that differs, its value, and the value of most: of all objects, if no value has the most."""
-    if len(answers.shown) < 2:
-        return
+def _apart(question: _Question, answers: _Answers) -> Iterator[tuple[SchemaObject, str, str]]:
+    """Yield each object that differs, its value, and what it should be.
+
+    That is the default of every release; else the value of most, or of all other objects if no value has the most.
+    """
     ordered = sorted(answers.shown.items(), key=lambda item: (-len(item[1]), item[0]))
-    (usual, most), (next_usual, second) = ordered[:2]
-    for shown, subjects in ordered if len(most) == len(second) else ordered[1:]:
-        for subject in sorted(subjects):
-            yield subject, shown, next_usual if shown == usual else usual
+    default = _OF_EVERY_RELEASE.get(question.option)
+    odd = [(shown, _json(default)) for shown, _ in ordered if default is not None and not _is_default(shown, default)]
+    if not odd and len(ordered) > 1:
+        (usual, most), (next_usual, second) = ordered[:2]
+        differing = ordered if len(most) == len(second) else ordered[1:]
+        odd = [(shown, next_usual if shown == usual else usual) for shown, _ in differing]
+    for shown, wanted in odd:
+        yield from ((subject, shown, wanted) for subject in sorted(answers.shown[shown]))
+
+
+def _is_default(shown: str, default: JSON) -> bool:
+    """Tell if a value, as JSON, is the default, or none: that is for others to judge."""
+    value = orjson.loads(shown)
+    return value is None or can_be(value, default)
 
 
 def _find_incomplete(case: Evidence, later: Collection[SchemaObject]) -> Iterator[Doubt]:
@@ -546,8 +567,12 @@ def _anomaly(
         evidence={"option": question.option, "place": place, "readings": _readings(readings)},
         explanation=Argument(
             operations,
-            f"no change that can have happened sets {question.option} of {subject.kind} {subject.key}, and others that "
-            f"were created alike, and not changed since, have {listing(usual)}.",
+            f"no change that can have happened sets {question.option} of {subject.kind} {subject.key}, and "
+            + (
+                f"its default is {listing(usual)} in every release."
+                if question.option in _OF_EVERY_RELEASE
+                else f"others that were created alike, and not changed since, have {listing(usual)}."
+            ),
             f"{where(readings, 'has', 'have')} it as {listing(shown)} {place}.",
         ),
     )

@@ -289,6 +289,38 @@ def test_dropping_an_indexed_column_takes_the_index_along() -> None:
     assert check(history, ["settled n1,n2 table k.t id=1 a:int* v:int"]).valid is True
 
 
+DESCRIBES = 'settled n1,n2 version v9 {"epoch": null, "memory": "statements"}'
+WITHOUT_IT = "settled n1,n2 table k.t id=1 a:int* v:int"
+DEPENDENTS = {
+    "an index on it": ("create-index k.i t c", []),
+    "a view of its table": (
+        'create-view k.m {"base": "t", "primary_key": ["v", "a"]}',
+        ["settled n1,n2 view k.m id=2 v:int* a:int+"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("made", "shown"), DEPENDENTS.values(), ids=DEPENDENTS)
+def test_a_server_that_describes_its_memory_drops_no_column_beside(made: str, shown: Sequence[str]) -> None:
+    history = [*SETUP, *TABLE, f"@10 p0 n1 invoke {made}", "@12 p0 n1 ok"]
+    dropped = [*history, "@14 p1 n2 invoke drop-column k.t c", "@16 p1 n2 ok"]
+    assert check(dropped, [DESCRIBES, *shown, WITHOUT_IT]).valid is False
+    assert check(dropped, [*shown, WITHOUT_IT]).valid is True, "up to 2.2 the index goes, too"
+    perhaps = [*history[:-1], *dropped[-2:]]
+    assert check(perhaps, [DESCRIBES, *shown, WITHOUT_IT]).valid is True, "it was asked for, and may have come later"
+
+
+def test_an_index_that_went_with_its_column_was_not_there_where_a_server_describes_its_memory() -> None:
+    """A CREATE INDEX and the DROP of its column at the same time: one of them is refused."""
+    race = ["@14 p1 n2 invoke drop-column k.t c", "@15 p0 n1 invoke create-index k.i t c"]
+    both = [*SETUP, *TABLE, *race, "@16 p0 n1 ok", "@17 p1 n2 ok"]
+    assert check(both, [DESCRIBES, WITHOUT_IT]).valid is False
+    assert check([*both[:-2], "@16 p0 n1 fail InvalidRequest: no", "@17 p1 n2 ok"], [DESCRIBES, WITHOUT_IT]).valid is True
+    with_both = 'settled n1,n2 table k.t id=1 a:int* c:int v:int {"indexes": {"i": {"kind": "COMPOSITES", "target": "c"}}}'
+    kept = [*both[:-2], "@16 p0 n1 ok", "@17 p1 n2 fail InvalidRequest: no"]
+    assert check(kept, [DESCRIBES, with_both]).valid is True
+
+
 def test_an_option_is_compared_by_what_it_means() -> None:
     wanted = '{"options": {"gc_grace_seconds": "10", "compaction": {"class": "LeveledCompactionStrategy"}}}'
     shown = (

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
+import orjson
 import pyarrow as pa
 import pytest
 from histories import judged
@@ -52,6 +54,41 @@ def gaps(history: Sequence[str], observations: Sequence[str] = READ) -> list[str
 def test_a_whole_course_has_no_gaps() -> None:
     assert gaps(course()) == []
     assert gaps(course(restarted=False), READ[:1]) == []
+
+
+LISTS = {"v": ["10.0.0.1", "10.0.0.2"]}
+
+
+def listed(node: str, versions: Any, *, phase: str = "settled", own: str = "v") -> str:
+    at = 150 if phase == "settled" else 250
+    told = {"epoch": None, **({} if versions is None else {"versions": versions})}
+    return f"@{at} {phase} {node} version {own} {orjson.dumps(told).decode()}"
+
+
+def versions_of_n2(versions: Any, *, phase: str = "settled", own: str = "v") -> list[str]:
+    """What is said if n2 lists these versions, and n1 lists both nodes with one."""
+    rows = [listed(node, LISTS, phase=name) for name in ("settled", "restarted") for node in ("n1", "n2")]
+    told = listed("n2", versions, phase=phase, own=own)
+    return gaps(course(), [*READ, *(row for row in rows if row != listed("n2", LISTS, phase=phase)), told])
+
+
+@pytest.mark.parametrize("phase", ["settled", "restarted"])
+def test_a_list_of_all_nodes_versions_that_contradicts_what_they_showed_is_a_doubt(phase: str) -> None:
+    assert versions_of_n2(LISTS, phase=phase) == []
+    assert versions_of_n2({"v": LISTS["v"][::-1]}, phase=phase) == []
+    for odd in (None, {}, {"v": ["10.0.0.2"]}, {"w": LISTS["v"]}, {"v": ["10.0.0.1"], "w": ["10.0.0.2"]}, {**LISTS, "w": []}):
+        (said,) = versions_of_n2(odd, phase=phase)
+        assert said.startswith("n2 lists the versions") and phase in said
+    # An address that only this node names: one of the two lists is wrong.
+    assert {said.split()[0] for said in versions_of_n2({"v": [*LISTS["v"], "10.0.0.3"]}, phase=phase)} == {"n1"}
+
+
+def test_versions_of_nodes_that_differ_or_were_not_read_are_for_others_to_judge() -> None:
+    apart = {"v": ["10.0.0.1"], "w": ["10.0.0.2"]}
+    assert versions_of_n2(apart, own="w") == []
+    rows = [listed("n1", {"v": ["10.0.0.1"], "UNREACHABLE": ["10.0.0.2"]}), "@151 settled n2 error NoHostAvailable"]
+    assert [said for said in gaps(course(), [*READ[1:], "@150 settled n1 keyspace k", *rows]) if "lists" in said] == []
+    assert gaps(course(), [*READ, listed("n1", None), listed("n2", None)]) == [], "no list of a system that keeps none"
 
 
 def test_a_history_without_phases_is_not_judged() -> None:

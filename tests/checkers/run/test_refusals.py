@@ -46,6 +46,9 @@ STORMS = {
         "schema change",
     ),
     "schema changes of unknown outcome": ("add-column k.t c:int", "info ServerError: no", "schema change"),
+    "compare-and-sets": ("cas k.t", "fail InvalidRequest: unconfigured table t", "compare-and-set"),
+    "compare-and-sets of unknown outcome": ("cas k.t", REFUSED, "compare-and-set"),
+    "transactions": ("txn k.t", "fail InvalidRequest: unconfigured table t", "transaction"),
     "commits": ("drop-table k.y", "info InvalidRequest: Could not perform commit after 3 attempts", "schema change"),
 }
 
@@ -76,6 +79,26 @@ PARTS = {
         [*ANOTHER_TABLE, *OTHER, *ONE],
         {"table": "k.t", "consistency": "QUORUM"},
     ),
+    "one coordinator": (
+        calls(ROW, REFUSED, nodes=("n1",)),
+        calls(ROW, "ok", begins=20_010, nodes=("n2", "n3")),
+        {"node": "n1"},
+    ),
+    "one coordinator and level": (
+        calls(ROW, REFUSED, nodes=("n1",)),
+        [*ONE, *calls(ROW, "ok", begins=20_030, nodes=("n2", "n3"))],
+        {"node": "n1", "consistency": "QUORUM"},
+    ),
+    "one coordinator of compare-and-sets": (
+        calls("cas k.t", REFUSED, nodes=("n1",)),
+        calls("cas k.t", "ok", begins=20_010, nodes=("n2", "n3")),
+        {"node": "n1"},
+    ),
+    "one coordinator of changes": (
+        calls("add-column k.t c:int", "fail InvalidRequest: unconfigured table t", nodes=("n1",)),
+        calls("add-column k.t d:int", "ok", begins=20_010, nodes=("n2", "n3"), every=3000),
+        {"node": "n1"},
+    ),
     "one kind of change": (
         calls("add-column k.t c:int", "fail ServerError: no"),
         calls("create-table k.x a:int*", "ok", begins=20_010),
@@ -90,7 +113,7 @@ def test_a_storm_in_one_part_of_the_operations_is_found_although_others_are_answ
 ) -> None:
     (found,) = verdict(refused, answered).anomalies
     assert {
-        name: found.evidence.get(name) for name in ("f", "table", "consistency") if name in found.evidence
+        name: found.evidence.get(name) for name in ("f", "table", "consistency", "node") if name in found.evidence
     } == narrowed
     assert found.evidence["attempts"] == 14
 
@@ -190,7 +213,16 @@ LEGAL = {
     "not for long": calls(ROW, REFUSED, ends=24_500),
     "few": calls(ROW, REFUSED, every=2000),
     "with long pauses": calls(ROW, REFUSED.replace("info", "fail"), every=4000, ends=60_000),
-    "through one coordinator of several": [*calls(ROW, "ok", begins=8000, ends=10_000), *calls(ROW, REFUSED, nodes=("n1",))],
+    "through one coordinator of several, and few": [*calls(ROW, "ok", begins=8000, ends=10_000), *calls(ROW, REFUSED, nodes=("n1",), every=800)],
+    "through one coordinator that answers others in between": [*calls(ROW, REFUSED, nodes=("n1",)), *calls(ROW, "ok", begins=20_050, nodes=("n1",), every=2000)],
+    "through one coordinator under a fault": [*calls(ROW, "ok", begins=20_050, nodes=("n2", "n3")), *calls(ROW, REFUSED, nodes=("n1",)), *fault("n1")],
+    "of changes through one coordinator that may not admit them": [
+        *calls("create-table k.x a:int*", "fail InvalidRequest: Keyspace 'k' doesn't exist", nodes=("n1",)),
+        *calls("create-table k.x a:int*", "ok", begins=20_050, nodes=("n2", "n3"), every=2000),
+    ],
+    "compare-and-sets that others had refused": calls("cas k.t", "info CasWriteUnknownResultException: no"),
+    "compare-and-sets whose condition did not hold": calls("cas k.t", "fail not applied"),
+    "transactions that others had refused": calls("txn k.t", "fail ServerError: could not serialize access"),
     "of another kind than what was answered": [*calls(ROW, "info WriteTimeout: no"), *calls("read-rows k.t {}", "ok", begins=20_001)],
     "nobody answered": calls(ROW, "info OperationTimedOut: no"),
     "the schema does not admit it": calls("create-table k.t a:int*", "fail AlreadyExists: Table k.t already exists"),

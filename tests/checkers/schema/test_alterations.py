@@ -55,6 +55,19 @@ def test_what_was_seen_before_the_alteration_is_no_sight_of_it() -> None:
     assert finding(history, [*WITHOUT, "@2 running n1 table k.t id=1 a:int*"]).evidence["last_seen"] is None
 
 
+@pytest.mark.parametrize(("kind", "f"), [("view", "alter-view"), ("table", "alter-options")])
+def test_a_lost_option_is_told_with_its_last_sight(kind: str, f: str) -> None:
+    made = f'@5 p92 n1 invoke create-view k.m {{"base": "t", "primary_key": ["c", "a"]}}' if kind == "view" else "-- info x {}"
+    answered = ["@6 p92 n1 ok"] if kind == "view" else []
+    name = "k.m" if kind == "view" else "k.t"
+    change = [f'@10 p0 n1 invoke {f} {name} {{"options": {{"comment": "x"}}}}', "@12 p0 n1 ok"]
+    lacks = f'settled n1,n2,n3 {kind} {name} id=2 c:int* a:int+ {{"options": {{"comment": ""}}}}'
+    has = f'@13 running n3 {kind} {name} id=2 c:int* a:int+ {{"options": {{"comment": "x"}}}}'
+    found = finding([*TABLE, made, *answered, *change], [lacks, has])
+    assert (found.type, found.objects) == ("lost-option", (name,))
+    assert found.evidence["last_seen"] == {"time_ns": 13_000_000, "node": "n3"}
+
+
 def test_a_column_missing_on_one_node_after_the_restart_is_lost_there() -> None:
     restarted = ["restarted n1,n2 table k.t id=1 a:int* c:int d:int", "restarted n3 table k.t id=1 a:int* c:int"]
     found = finding([*TABLE, *ADD], [*WITH, *restarted])

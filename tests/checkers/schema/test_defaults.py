@@ -54,6 +54,48 @@ def test_an_option_that_nobody_set_is_found_although_all_nodes_agree() -> None:
     assert one.evidence["readings"]["settled"]["n1"] == {"shown": "5", "others": "864000"}
 
 
+LONELY = ("@3 p0 n1 invoke create-table k.t a:int*", "@4 p0 n1 ok")
+
+
+def lonely(**options: Any) -> list[Anomaly]:
+    """What is found if the only table of a run has these options."""
+    shown = json({**OPTIONS, **options})
+    rows = ["settled n1,n2 keyspace k", f"settled n1,n2 table k.t id=1 a:int* {shown}"]
+    return list(Defaults().check(judged([*KEYSPACE, *LONELY], rows), limit_s=5).anomalies)
+
+
+@pytest.mark.parametrize(
+    ("option", "odd", "usual"),
+    [
+        ("comment", "x", None),
+        ("gc_grace_seconds", 5, "864000"),
+        ("crc_check_chance", 0.5, 1),
+        ("default_time_to_live", 3, "0"),
+        ("max_index_interval", 128, 2048),
+        ("memtable_flush_period_in_ms", 1, 0),
+        ("min_index_interval", 2048, 128),
+    ],
+)
+def test_an_option_of_the_only_table_is_compared_with_the_default_of_every_release(
+    option: str, odd: Any, usual: Any
+) -> None:
+    assert lonely(**{option: usual}) == []
+    (one,) = lonely(**{option: odd})
+    assert (one.type, one.objects, one.evidence["option"]) == ("unasked-option", ("k.t",), option)
+    assert "in every release" in one.explanation
+
+
+def test_of_two_tables_that_differ_the_one_without_the_default_of_every_release_is_named() -> None:
+    (one,) = found([*ALTER, "@21 p7 n2 info Timeout"], r={"gc_grace_seconds": 6})
+    assert one.objects == ("k.r",)
+    (one,) = found(ALTER, r={"gc_grace_seconds": 6})
+    assert one.objects == ("k.r",)
+
+
+def test_other_options_of_the_only_table_prove_nothing() -> None:
+    assert lonely(caching={"keys": "NONE"}, speculative_retry="NEVER", bloom_filter_fp_chance=0.5) == []
+
+
 def test_a_refused_option_that_is_set_is_found_and_an_unanswered_one_is_not() -> None:
     assert found([*ALTER, "@21 p7 n2 fail InvalidRequest: no"], t={"gc_grace_seconds": 5})
     for answer in ("@21 p7 n2 info Timeout", "@21 p7 n2 ok"):
@@ -179,7 +221,9 @@ def test_what_follows_from_the_columns_is_not_compared() -> None:
 
 
 def test_two_tables_that_differ_are_both_named_for_nothing_says_which_is_wrong() -> None:
-    both = found([*ALTER, "@24 p7 n2 info Timeout"], r={"gc_grace_seconds": 6}, s={"gc_grace_seconds": 7})
+    alter = [line.replace("gc_grace_seconds", "speculative_retry") for line in ALTER]
+    values = {"r": {"speculative_retry": "1ms"}, "s": {"speculative_retry": "2ms"}}
+    both = found([*alter, "@24 p7 n2 info Timeout"], **values)
     assert {one.objects for one in both} == {("k.r",), ("k.s",)}
 
 
