@@ -228,7 +228,9 @@ def _not_viewed(table: str, vocabulary: Vocabulary) -> Iterator[Guard]:
     k = vocabulary.keyspace
     for view, bases in sorted(vocabulary.views.items()):
         if table in bases:
-            yield Guard(Variable("relation", k, view), _differs(("view", table)), f"{k}.{view} is not a view of {k}.{table}")
+            yield Guard(
+                Variable("relation", k, view), _differs(("view", table)), f"{k}.{view} is not a view of {k}.{table}"
+            )
 
 
 def _rename(value: Mapping[str, Any], vocabulary: Vocabulary, *, owner: str, part: str, renamed: Value) -> Alternative:

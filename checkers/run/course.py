@@ -198,11 +198,7 @@ def _find_contradictions(evidence: Evidence, settle: Mapping[str, Any]) -> Itera
         return
     if agreed != _agree(list(versions.values())):
         yield f"phase {phase} is noted to have {'agreed' if agreed else 'not agreed'}, with versions that say otherwise"
-    read = (
-        {schema.node for schema in evidence.shown.of(str(phase))}
-        if phase in _READ
-        else _booted(evidence)
-    )
+    read = {schema.node for schema in evidence.shown.of(str(phase))} if phase in _READ else _booted(evidence)
     unread = {unread.node for unread in evidence.shown.unread if unread.phase == phase}
     if read and not read <= versions.keys() <= read | unread:
         strange = sorted(read ^ versions.keys())

@@ -68,9 +68,7 @@ _KINDS: Final[Mapping[str, str]] = {
     "txn": "transaction",
 }
 _CHANGE: Final = "schema change"
-_BY_OTHERS: Final = (
-    r"(?i)caswrite|contention|conflict|concurren|serializ|deadlock|abort|preempt|invalidated|exhausted|roll(ed)? ?back|retr(y|ies)"
-)
+_BY_OTHERS: Final = r"(?i)caswrite|contention|conflict|concurren|serializ|deadlock|abort|preempt|invalidated|exhausted|roll(ed)? ?back|retr(y|ies)"
 """What systems say of a compare-and-set or a transaction that others at the same time had refused, or may have."""
 _NOT_OFFERED: Final = r"(?i)unauthorized|not (enabled|supported|allowed)|disabled|guardrail|unsupported"
 """What a system says of a change that it does not offer."""

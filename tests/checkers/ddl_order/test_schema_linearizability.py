@@ -315,8 +315,12 @@ def test_an_index_that_went_with_its_column_was_not_there_where_a_server_describ
     race = ["@14 p1 n2 invoke drop-column k.t c", "@15 p0 n1 invoke create-index k.i t c"]
     both = [*SETUP, *TABLE, *race, "@16 p0 n1 ok", "@17 p1 n2 ok"]
     assert check(both, [DESCRIBES, WITHOUT_IT]).valid is False
-    assert check([*both[:-2], "@16 p0 n1 fail InvalidRequest: no", "@17 p1 n2 ok"], [DESCRIBES, WITHOUT_IT]).valid is True
-    with_both = 'settled n1,n2 table k.t id=1 a:int* c:int v:int {"indexes": {"i": {"kind": "COMPOSITES", "target": "c"}}}'
+    assert (
+        check([*both[:-2], "@16 p0 n1 fail InvalidRequest: no", "@17 p1 n2 ok"], [DESCRIBES, WITHOUT_IT]).valid is True
+    )
+    with_both = (
+        'settled n1,n2 table k.t id=1 a:int* c:int v:int {"indexes": {"i": {"kind": "COMPOSITES", "target": "c"}}}'
+    )
     kept = [*both[:-2], "@16 p0 n1 ok", "@17 p1 n2 fail InvalidRequest: no"]
     assert check(kept, [DESCRIBES, with_both]).valid is True
 

@@ -57,13 +57,12 @@ def test_what_was_seen_before_the_alteration_is_no_sight_of_it() -> None:
 
 @pytest.mark.parametrize(("kind", "f"), [("view", "alter-view"), ("table", "alter-options")])
 def test_a_lost_option_is_told_with_its_last_sight(kind: str, f: str) -> None:
-    made = f'@5 p92 n1 invoke create-view k.m {{"base": "t", "primary_key": ["c", "a"]}}' if kind == "view" else "-- info x {}"
-    answered = ["@6 p92 n1 ok"] if kind == "view" else []
-    name = "k.m" if kind == "view" else "k.t"
+    view = ['@5 p92 n1 invoke create-view k.m {"base": "t", "primary_key": ["c", "a"]}', "@6 p92 n1 ok"]
+    made, name = (view, "k.m") if kind == "view" else ([], "k.t")
     change = [f'@10 p0 n1 invoke {f} {name} {{"options": {{"comment": "x"}}}}', "@12 p0 n1 ok"]
     lacks = f'settled n1,n2,n3 {kind} {name} id=2 c:int* a:int+ {{"options": {{"comment": ""}}}}'
     has = f'@13 running n3 {kind} {name} id=2 c:int* a:int+ {{"options": {{"comment": "x"}}}}'
-    found = finding([*TABLE, made, *answered, *change], [lacks, has])
+    found = finding([*TABLE, *made, *change], [lacks, has])
     assert (found.type, found.objects) == ("lost-option", (name,))
     assert found.evidence["last_seen"] == {"time_ns": 13_000_000, "node": "n3"}
 
