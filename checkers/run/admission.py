@@ -44,7 +44,8 @@ class Admission:
                 return self._stands(keyspace, change) and self._is_new(change) and _is_plain_table(argument)
             case "add-column":
                 name, cql_type, *_ = argument["column"]
-                return cql_type in _PLAIN and self._takes_columns(change) and not self._names_column(change, name)
+                is_plain = cql_type in _PLAIN and not argument.get("static")  # some tables take no static columns
+                return is_plain and self._takes_columns(change) and not self._names_column(change, name)
             case "alter-options":
                 return set(argument["options"]) == {"comment"} and self._stands(target(change), change)
         return False

@@ -17,6 +17,8 @@ import pyarrow.compute as pc
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.schema_changes import SchemaChanges, SchemaObject, certainly_applied, target
 from schemaquake.checkers.findings.explanation import listing
+from schemaquake.checkers.run.admission import Admission
+from schemaquake.checkers.run.refusals import NO_ANSWER, NOT_OFFERED
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.model.operation import NEMESIS
 from schemaquake.harness.model.records import keyspace_of, plain
@@ -39,6 +41,9 @@ _REFUSED: Final = (
     r"^(InvalidRequest|SyntaxException|Unauthorized|ConfigurationException|AlreadyExists|FunctionFailure)\b"
 )
 """Errors that say that a statement is wrong, and not that nodes are missing."""
+_NO_REFUSAL: Final = re.compile(rf"{NO_ANSWER}|{NOT_OFFERED.removeprefix('(?i)')}|^RefusedHere|disagree")
+"""Errors of a change that the system did not answer, or never offers, or that a client of ours did not ask for; up to 1.1
+changes that meet are refused for a disagreement."""
 _RECOVERY_NS: Final = 10_000_000_000
 
 
@@ -50,6 +55,7 @@ def find_misplaced_answers(evidence: Evidence) -> Iterator[str]:
     yield from _find_other_ends(events, invocation[answered], completion[answered])
     yield from _find_wordless_refusals(events)
     yield from _find_baseless_refusals(evidence.changes)
+    yield from _find_unfounded_refusals(evidence)
     yield from _find_silent_phases(evidence, asked["time"].to_numpy())
     yield from _find_unmade_keyspaces(evidence, events)
     yield from _find_never_acknowledged(events)
@@ -107,6 +113,24 @@ def _find_baseless_refusals(changes: SchemaChanges) -> Iterator[str]:
         ]
         if not named and any(certainly_applied(create) and create.entirely_before(change) for create in made):
             yield f"op {change.index} was refused because {subject.key} is there already, and nothing can have made it"
+
+
+def _find_unfounded_refusals(evidence: Evidence) -> Iterator[str]:
+    """Yield how many changes were refused that the schema certainly admits, long after any fault or operation on the ring."""
+    admission = Admission(evidence)
+    found = [
+        change
+        for change in evidence.changes.all
+        if change.type == "fail"
+        and _NO_REFUSAL.search(change.error or "") is None
+        and not evidence.notes.active(change.invoked - _RECOVERY_NS, change.completed)
+        and not evidence.notes.membership.operations
+        and not evidence.notes.upgrades.operations
+        and admission.is_certain(change.index)
+    ]
+    if found:
+        text = f"{len(found)} schema changes were refused although the schema certainly admits them"
+        yield f"{text}, the first of them {found[0].text()}"
 
 
 def _find_silent_phases(evidence: Evidence, times: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Iterator[str]:

@@ -43,7 +43,7 @@ from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.model.records import Records, keyspace_of
 from schemaquake.harness.model.verdict import Anomaly
 
-__all__ = ["NEEDS_ALL", "NO_ANSWER", "Refusals", "Storm"]
+__all__ = ["NEEDS_ALL", "NOT_OFFERED", "NO_ANSWER", "Refusals", "Storm"]
 
 NO_ANSWER: Final = (
     r"(?i)unavailable|nohostavailable|no host|timed? ?out|overloaded|connection|not ?connected|unreachable"
@@ -70,7 +70,7 @@ _KINDS: Final[Mapping[str, str]] = {
 _CHANGE: Final = "schema change"
 _BY_OTHERS: Final = r"(?i)caswrite|contention|conflict|concurren|serializ|deadlock|abort|preempt|invalidated|exhausted|roll(ed)? ?back|retr(y|ies)"
 """What systems say of a compare-and-set or a transaction that others at the same time had refused, or may have."""
-_NOT_OFFERED: Final = r"(?i)unauthorized|not (enabled|supported|allowed)|disabled|guardrail|unsupported"
+NOT_OFFERED: Final = r"(?i)unauthorized|not (enabled|supported|allowed)|disabled|guardrail|unsupported"
 """What a system says of a change that it does not offer."""
 _LEVEL: Final = r'"consistency":\s*"(?P<level>\w+)"'
 _TABLE: Final = r"^(?P<table>[^/]+\.[^/]+)"
@@ -198,7 +198,7 @@ def _are_refused(paired: pa.Table, admission: Admission) -> pa.ChunkedArray:
     )
     excused = pc.and_(pc.and_(says_anything, is_change), is_admission)
     # Few of the operations are changes that were refused with such words.
-    judged = pc.and_(excused, pc.invert(pc.match_substring_regex(error, _NOT_OFFERED)))
+    judged = pc.and_(excused, pc.invert(pc.match_substring_regex(error, NOT_OFFERED)))
     baseless = [index for index in paired["index"].filter(judged).to_pylist() if admission.is_certain(index)]
     excused = pc.and_(excused, pc.invert(pc.is_in(paired["index"], pa.array(baseless, pa.int64()))))
     is_conditional = pc.is_in(paired["f"], pa.array(["cas", "txn"]))

@@ -176,3 +176,41 @@ def test_what_may_have_been_there_is_not_strange(lines: list[str]) -> None:
 
 def test_what_was_made_later_was_not_there() -> None:
     assert len(strange([*WHOLE, *made("create-table k.x a:int*", "ok", at=40), *FRESH])) == 1
+
+
+TABLE_LONG_AGO = [*WHOLE, *made("create-table k.t a:int*", "ok", at=15)]
+FAULT = ['@{0} -- info fault-begins {{"id": 1, "nemesis": "x", "nodes": ["n1"]}}', '@{1} -- info fault-ends {{"id": 1, "nemesis": "x", "nodes": ["n1"]}}']  # fmt: skip
+
+
+def fault(begins: int, ends: int) -> list[str]:
+    return [line.format(begins, ends) for line in FAULT]
+
+
+@pytest.mark.parametrize("what", ["add-column k.t c:int", "create-table k.x a:int*", "alter-options k.t comment=x"])
+@pytest.mark.parametrize("answer", [REFUSED, "fail ServerError: no", "fail InvalidRequest: unconfigured table t"])
+def test_a_lone_refusal_of_a_change_that_the_schema_certainly_admits_is_strange(what: str, answer: str) -> None:
+    lone = made(what, answer, at=25_000)
+    for beside in ([], fault(1000, 14_000)):  # a fault long before explains nothing
+        (said,) = strange([*TABLE_LONG_AGO, *lone, *beside])
+        assert said.startswith("1 schema changes were refused although")
+    for answered in ("ok", "info OperationTimedOut: no answer"):
+        assert strange([*TABLE_LONG_AGO, *made(what, answered, at=25_000)]) == []
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param(made("add-column k.t c:int", REFUSED, at=4000), id="not every node need know the table"),
+        pytest.param(made("add-column k.t a:int", REFUSED, at=25_000), id="the column is there"),
+        pytest.param(made("add-column k.t c:int", "fail Unavailable: 1 of 2", at=25_000), id="no answer"),
+        pytest.param(made("add-column k.t c:int", "fail InvalidRequest: not supported", at=25_000), id="not offered"),
+        pytest.param(made("add-column k.t c:int", "fail RefusedHere: no", at=25_000), id="a client that did not ask"),
+        pytest.param(
+            made("add-column k.t c:int", "fail SchemaDisagreementException: no", at=25_000), id="changes that met"
+        ),
+        pytest.param([*made("add-column k.t c:int", REFUSED, at=25_000), *fault(1000, 24_000)], id="after a fault"),
+        pytest.param([*made("add-column k.t c:int", REFUSED, at=25_000), *fault(24_990, 26_000)], id="beside a fault"),
+    ],
+)
+def test_a_lone_refusal_for_which_there_may_be_a_reason_is_not_strange(lines: list[str]) -> None:
+    assert strange([*TABLE_LONG_AGO, *lines]) == []

@@ -143,6 +143,7 @@ NOT_ADMITTED = {
     "a column of a table that nobody knows": calls("add-column k.y c:int", CANNOT),
     "a column of a table that is young": ["@19000 p906 n1 invoke create-table k.y a:int*", "@19001 p906 n1 ok", *calls("add-column k.y c:int", CANNOT, ends=25_500)],
     "a column of a table of counters": ["@3 p906 n1 invoke create-table k.y a:int* b:counter", "@4 p906 n1 ok", *calls("add-column k.y c:int", CANNOT)],
+    "a static column, of a table without clustering": calls('add-column k.t c:int {"static": true}', CANNOT),
     "a table that may be there": ["@19000 p906 n1 invoke create-table k.x a:int*", *calls("create-table k.x a:int*", CANNOT)],
     "a table with the name of a view": ['@19000 p906 n1 invoke create-view k.x {"base": "t", "primary_key": ["a"]}', *calls("create-table k.x a:int*", CANNOT)],
     "a table of a keyspace that may be gone": ["@19000 p906 n1 invoke drop-keyspace k", *calls("create-table k.x a:int*", CANNOT)],
