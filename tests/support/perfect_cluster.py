@@ -145,7 +145,7 @@ class PerfectCluster:
         column = value["column"]
         if table is None or table["columns"].get(column, ["", ""])[1] not in {"regular", "static"}:
             return False
-        if column in table["indexes"].values():
+        if column in map(indexed_column, table["indexes"].values()):
             return False
         if any(view["base"] == value["name"] for view in keyspace.views.values()):
             return False
