@@ -105,6 +105,12 @@ def _run(
     spares: Annotated[
         int, typer.Option(help="number of further nodes, prepared for topology nemeses to make them join")
     ] = 0,
+    data_centers: Annotated[
+        int,
+        typer.Option(
+            help="data centres that the nodes are dealt to in turn; --replication-factor is then that of each"
+        ),
+    ] = 1,
     mode: Mode = None,
     races: Races = None,
     first_race: Annotated[
@@ -167,6 +173,7 @@ def _run(
         cluster_file=choice.cluster_file,
         nodes=choice.nodes,
         spares=spares,
+        data_centers=data_centers,
         seed=seed,
         time_limit_s=time_limit,
         rate=rate,

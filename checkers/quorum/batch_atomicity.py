@@ -25,6 +25,7 @@ from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import listing, seconds
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.findings.tally import Tally
+from schemaquake.checkers.quorum.centers import find_centers
 from schemaquake.checkers.quorum.operations import count_replicas, find_replication_factors
 from schemaquake.harness.errors import HistoryError
 from schemaquake.harness.model.records import Records
@@ -53,6 +54,9 @@ class BatchAtomicity:
         factors = find_replication_factors(records.history)
         if len(factors) != 1:
             text = "the replication factor of the keyspace is not known, so the levels that must overlap are not known"
+            return Verdict.unknown(self.name, Doubt("undecided", text))
+        if find_centers(records.history) != {}:
+            text = "the keyspace has replicas in several data centres, and what levels promise of batches there is not judged"
             return Verdict.unknown(self.name, Doubt("undecided", text))
         found = _Violations(batches, readings, copies=next(iter(factors)))
         found.judge()

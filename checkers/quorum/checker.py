@@ -14,6 +14,9 @@ Finds: `missed-quorum-write`, `non-monotonic-quorum-read`, `under-replicated-val
 - An acknowledged put that an earlier acknowledged put hides, because the earlier one has the higher writetime (or the
   same one and the greater value), is shadowed: the last-write-wins rule loses it by design.
 
+Where a keyspace has replicas in several data centres, LOCAL_QUORUM and LOCAL_ONE stand for replicas of the coordinator's, and EACH_QUORUM
+for a majority in each (`schemaquake.checkers.quorum.centers`).
+
 Levels that need not share a replica promise nothing: their stale reads are counted. Unknown: a put whose writetime no
 read returned and whose coordinator's clock cannot be trusted, if a later get shows an earlier put; failed probes that
 could have shown too few replicas. Sources: Gifford, "Weighted voting for replicated data" (SOSP 1979); CEP-21, quorum intersection;
@@ -26,6 +29,7 @@ from typing import Final, Literal
 
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.findings.tally import Tally
+from schemaquake.checkers.quorum.centers import find_centers, read_locations
 from schemaquake.checkers.quorum.evidence import report_violations
 from schemaquake.checkers.quorum.operations import list_replication_factors, read_quorum_operations
 from schemaquake.checkers.quorum.violations import find_violations
@@ -58,19 +62,29 @@ class Quorum:
         """Judge every key. Raises HistoryError for operations that have no meaning (see `read_quorum_operations`)."""
         listed = list_replication_factors(records.history)
         factors = frozenset(listed)
-        operations = read_quorum_operations(Evidence.of(records), factors=factors or {1})
+        evidence = Evidence.of(records)
+        centers = find_centers(records.history)
+        operations = read_quorum_operations(
+            evidence,
+            factors=factors or {1},
+            centers=centers or {},
+            locations=read_locations(evidence) if centers else {},
+        )
         if not len(operations.acknowledged_puts) or not len(operations.gets) + len(operations.probes):
             missing = (
                 "put was acknowledged" if len(operations.gets) + len(operations.probes) else "get or probe was answered"
             )
             return Verdict.unknown(self.name, Doubt("nothing-to-judge", f"no {missing}"))
+        if centers is None:
+            text = "the replicas that each data centre has are not the same all the time, so what levels promise is not known"
+            return Verdict.unknown(self.name, Doubt("undecided", text))
         if not factors or len(listed) > _FACTORS_MOST:
             known = (
                 f"the history has {', '.join(map(str, sorted(factors)))}" if factors else "no CREATE KEYSPACE is known"
             )
             text = f"the replication factor of the keyspace is not known: {known}"
             return Verdict.unknown(self.name, Doubt("undecided", text))
-        found = find_violations(operations, Evidence.of(records).notes, factors=factors)
+        found = find_violations(operations, evidence.notes, factors=factors)
         tally = Tally(self.name)
         tally.add(*report_violations(operations, found))
         tally.doubt(*found.doubts)

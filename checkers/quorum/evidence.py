@@ -190,6 +190,9 @@ class _Reporter:
             )
         (copies,) = factors
         first_copies, second_copies = int(operations.copies[first]), int(operations.copies[other])
+        if first_copies + second_copies <= copies:  # they meet in a data centre
+            asked = listing(f"{self._find_level(at)} through {self._find_node(at)}" for at in (first, other))
+            return f"{order}; answers at {asked} have a replica in common, so T2 read from one that has the value of T1, or a later one."
         return (
             f"{order}; any {first_copies} and any {second_copies} of {copies} replicas share one ({first_copies} + {second_copies} > {copies}), so T2 read "
             "from a replica that has the value of T1, or a later one."

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemaquake.checkers.evidence.evidence import Evidence
+from schemaquake.checkers.quorum.centers import LOCAL, Asked, count_at, meet
 from schemaquake.harness.errors import HistoryError
 from schemaquake.harness.history.pairing import pair
 from schemaquake.harness.model.operation import JSON
@@ -52,7 +53,8 @@ class Operations:
     """The quorum operations of a history, answered or not, one element per operation, in order of invocation.
 
     `key` and `node` are positions in `keys` and `nodes`. `completed` of a put is `NEVER` unless it was acknowledged.
-    `levels` are the levels of consistency, `level` their positions among the distinct ones, `copies` their numbers of replicas;
+    `levels` are the levels of consistency, `level` their positions among the distinct ones (of local ones, those of each data centre are
+    distinct), `copies` their numbers of replicas;
     `shares[w, r]` says whether answers at levels w and r have a replica in common. `version` of a read that found nothing is
     `NOTHING`; `writetime` is µs, −1 if unknown. `value` and `put` have one element per version: its value, and the
     position of its put, −1 without one.
@@ -100,10 +102,17 @@ class Operations:
         return np.flatnonzero((self.f == 2) & self.acknowledged)
 
 
-def read_quorum_operations(evidence: Evidence, *, factors: Collection[int]) -> Operations:
+def read_quorum_operations(
+    evidence: Evidence,
+    *,
+    factors: Collection[int],
+    centers: Mapping[str, int] = {},
+    locations: Mapping[str, str] = {},
+) -> Operations:
     """Read the puts, gets and probes of a history.
 
-    `factors` are the replication factors that requests may have gone by; `copies` are those of the greatest.
+    `factors` are the replication factors that requests may have gone by; `copies` are those of the greatest. If there are several data
+    centres, `centers` has the replicas of each, and `locations` the data centre of each node that is known.
 
     Raises HistoryError for a value that is no integer, for a value that was put twice into one key, and for a level of
     consistency that reads and writes do not both have.
@@ -119,9 +128,17 @@ def read_quorum_operations(evidence: Evidence, *, factors: Collection[int]) -> O
     completed = pc.fill_null(rows["completed"], NEVER).to_numpy().copy()
     completed[(f == 0) & ~acknowledged] = NEVER
     levels = [str(document.get("consistency")) for document in requests]
-    copies_by_level = {level: count_replicas(level, max(factors)) for level in set(levels)}
-    names = sorted(copies_by_level)
-    shares = [[share_a_replica(one, other, factors) for other in names] for one in names]
+    asked = [
+        Asked(level, locations.get(nodes[at]) if centers and level in LOCAL else None)
+        for level, at in zip(levels, node.tolist(), strict=True)
+    ]
+    kinds = sorted(set(asked), key=lambda each: (each.level, each.center or ""))
+    if centers:
+        copies_by_kind = {each: count_at(each, centers) for each in kinds}
+        shares = [[meet(one, other, centers) for other in kinds] for one in kinds]
+    else:
+        copies_by_kind = {each: count_replicas(each.level, max(factors)) for each in kinds}
+        shares = [[share_a_replica(one.level, other.level, factors) for other in kinds] for one in kinds]
     # A put has its value in its invocation, a read in its completion; an unanswered read has none.
     raw_values = [
         (document if kind == 0 else answer).get("value")
@@ -143,9 +160,9 @@ def read_quorum_operations(evidence: Evidence, *, factors: Collection[int]) -> O
         key=key,
         node=node,
         levels=levels,
-        level=np.array([names.index(level) for level in levels], np.int64),
-        shares=np.array(shares, np.bool_).reshape(len(names), len(names)),
-        copies=np.array([copies_by_level[level] for level in levels], np.int64),
+        level=np.array([kinds.index(each) for each in asked], np.int64),
+        shares=np.array(shares, np.bool_).reshape(len(kinds), len(kinds)),
+        copies=np.array([copies_by_kind[each] for each in asked], np.int64),
         invoked=rows["invoked"].to_numpy(),
         completed=completed,
         version=version,
@@ -182,7 +199,7 @@ def count_replicas(level: str, replication_factor: int) -> int:
     """Count the replicas that an answer at this level stands for. Raises HistoryError for an unknown level."""
     majority = replication_factor // 2 + 1
     known = {"ONE": 1, "LOCAL_ONE": 1, "TWO": 2, "THREE": 3, "ALL": replication_factor}
-    known |= dict.fromkeys(("QUORUM", "LOCAL_QUORUM"), majority)
+    known |= dict.fromkeys(("QUORUM", "LOCAL_QUORUM", "EACH_QUORUM"), majority)
     if level not in known:
         raise HistoryError(f"a put, get or probe at the level {level!r}: known are {', '.join(sorted(known))}")
     return known[level]

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.operations import PairedOperation, operations, select_functions
+from schemaquake.checkers.quorum.centers import Asked, find_centers, meet
 from schemaquake.checkers.quorum.operations import find_replication_factors, share_a_replica
 from schemaquake.harness.model.records import keyspace_of, plain
 
@@ -25,7 +26,7 @@ class Levels:
 
     def __init__(self, evidence: Evidence) -> None:
         self._evidence = evidence
-        self._factors: dict[str, frozenset[int]] = {}
+        self._copies: dict[str, tuple[frozenset[int], Mapping[str, int] | None]] = {}
 
     def promise(self, read: PairedOperation) -> bool | None:
         """Return whether the read shares a replica with every acknowledged addition; None: its levels are not known.
@@ -36,17 +37,21 @@ class Levels:
         levels = read.argument if isinstance(read.argument, dict) else {}
         if not levels.keys() >= {"consistency", "additions"}:
             return None
-        factors = self._factors_of(read.key)
-        if self._evidence.notes.membership.operations or len(factors) != 1:
+        factors, centers = self._copies_of(read.key)
+        if self._evidence.notes.membership.operations or len(factors) != 1 or centers is None:
             return False
+        if centers:  # additions are made through all nodes, so that local ones are nowhere in particular
+            return meet(Asked(str(levels["additions"]), None), Asked(str(levels["consistency"]), None), centers)
         return share_a_replica(str(levels["additions"]), str(levels["consistency"]), factors)
 
-    def _factors_of(self, key: str | None) -> frozenset[int]:
+    def _copies_of(self, key: str | None) -> tuple[frozenset[int], Mapping[str, int] | None]:
+        """Return the replication factors of a keyspace, and the replicas by data centre if there are several."""
         keyspace = str(keyspace_of(key))
-        if keyspace not in self._factors:
+        if keyspace not in self._copies:
             history = self._evidence.history
-            self._factors[keyspace] = find_replication_factors(history.filter(pc.equal(history["key"], keyspace)))
-        return self._factors[keyspace]
+            changes = history.filter(pc.equal(history["key"], keyspace))
+            self._copies[keyspace] = find_replication_factors(changes), find_centers(changes)
+        return self._copies[keyspace]
 
 
 def group_calls_by_key(

@@ -21,6 +21,7 @@ from schemaquake.harness.model.membership import Member
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.protocols import Boot
 from schemaquake.harness.model.topology import Attempt, TopologyVerb
+from schemaquake.harness.placements.ring import Location
 from schemaquake.harness.wait import until
 
 __all__ = ["BOOKS", "SimulatedCluster"]
@@ -43,8 +44,12 @@ class SimulatedCluster:
         start_timeout_s: float,
         started: Callable[[], None] = lambda: None,
         spares: Sequence[str] = (),
+        data_centers: Mapping[str, str] | None = None,
     ) -> None:
-        """`started` is called once, when all nodes serve for the first time. `spares` are prepared, and not started."""
+        """`started` is called once, when all nodes serve for the first time. `spares` are prepared, and not started.
+
+        `data_centers` has that of every node, if there are several.
+        """
         self.features = system.features
         self.pull_delay_s = system.pull_delay_s
         self._system = system
@@ -62,8 +67,10 @@ class SimulatedCluster:
         self._founders = self.nodes[: len(names)]
         addresses = {node.name: node.address for node in self.nodes}
         host_ids = {name: new_host_id(kernel, name) for name in names}
+        locations = {name: Location(center) for name, center in (data_centers or {}).items()}
         for node in self.nodes:
             node.addresses, node.founders, node.host_ids = addresses, tuple(names), host_ids
+            node.locations = locations
         self._reshaping = Reshaping(system, model, kernel, self.nodes, spares)
 
     def members(self) -> Mapping[str, Member]:

@@ -2,7 +2,8 @@
 
 A coordinator sends a write to all replicas that it takes for alive and waits for as many as the consistency level says; a
 read asks that many, merges what they have (`TableFiles.write`), and repairs those that were behind before it answers.
-Whole tables are read range by range. Replicas know tables by id: one that has no such table, or not such a column, says
+Whole tables are read range by range. Where there are several data centres, LOCAL_QUORUM and LOCAL_ONE wait for replicas of the
+coordinator's alone, EACH_QUORUM for a quorum of each, and a read asks the coordinator's own before others. Replicas know tables by id: one that has no such table, or not such a column, says
 so (`INCOMPATIBLE_SCHEMA`, 4.0 and later), and the coordinator counts a failure.
 """
 
@@ -15,7 +16,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from schemaquake.clusters.simulated.disk import RowKey
 from schemaquake.clusters.simulated.faces import Answers, Node, Steps
 from schemaquake.clusters.simulated.messages import Failure, Message
-from schemaquake.clusters.simulated.ring import Ring, RingView, token_of
+from schemaquake.clusters.simulated.ring import Copies, Ring, RingView, token_of
 from schemaquake.clusters.simulated.said import ServerSaid
 from schemaquake.clusters.simulated.schema.definitions import Table
 
@@ -26,6 +27,8 @@ _S: Final = 1_000_000_000
 _WRITE_LIMIT_NS: Final = 2 * _S
 _READ_LIMIT_NS: Final = 5 * _S
 _INCOMPATIBLE: Final = "INCOMPATIBLE_SCHEMA"
+_LOCAL: Final = frozenset({"LOCAL_ONE", "LOCAL_QUORUM", "LOCAL_SERIAL"})
+_EACH: Final = "EACH_QUORUM"
 
 _Cells: TypeAlias = dict[str, tuple[int, Any]]
 _Rows: TypeAlias = dict[RowKey, tuple[int, _Cells]]
@@ -82,7 +85,7 @@ class DataPath:
 
     # ── coordinators ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def find(self, node: Node, keyspace: str, name: str) -> tuple[Table, int]:
+    def find(self, node: Node, keyspace: str, name: str) -> tuple[Table, Copies]:
         """Return a table in the node's memory, and its keyspace's replication factor. Raises ServerSaid."""
         assert node.server is not None
         found = node.server.memory.get(keyspace)
@@ -116,10 +119,13 @@ class DataPath:
         write = RowWrite(table.id, _key_of(table, where), {}, node.clock.data_stamp_us())
         yield from self.mutate(node, write, factor, consistency)
 
-    def mutate(self, node: Node, write: RowWrite, factor: int, consistency: str) -> Steps:
+    def mutate(self, node: Node, write: RowWrite, factor: Copies, consistency: str) -> Steps:
         """Send one write to its replicas and wait for them. Raises ServerSaid."""
         server = node.server
         assert server is not None
+        if node.locations and (consistency in _LOCAL or consistency == _EACH):
+            yield from self._mutate_by_center(node, write, factor, consistency)
+            return
         ring = server.ring or self.ring
         token = token_of(write.key[0])
         place = ring.place(token)
@@ -142,7 +148,56 @@ class DataPath:
             replicas, readers = now.writes(place, factor), now.replicas(place, factor)
             need = _block_for(consistency, len(readers)) + sum(name not in readers for name in replicas)
             if sum(name in replicas for name in answers.answers) < min(need, len(replicas)):
-                raise _changed_meanwhile(answers)
+                raise _changed_meanwhile(answers.answers)
+
+    def _mutate_by_center(self, node: Node, write: RowWrite, factor: Copies, consistency: str) -> Steps:
+        """Send one write to its replicas and wait for those of this data centre, or of each. Raises ServerSaid."""
+        server = node.server
+        assert server is not None
+        ring = server.ring or self.ring
+        token = token_of(write.key[0])
+        quorums = self._quorums(node, ring, token, factor, consistency)
+        if ring.version:
+            write = RowWrite(write.table_id, write.key, write.cells, write.deleted_us, ring.version)
+        replicas = (
+            ring.writes(ring.place(token), factor) if self._writes_pending else ring.replicas(ring.place(token), factor)
+        )
+        waited_for = {name for names, _ in quorums for name in names}
+        alive = [name for name in replicas if server.gossip.alive(name)]
+        for names, need in quorums:
+            there = sum(name in alive for name in names)
+            if there < need:
+                raise _unavailable(consistency, need, there)
+        reached = [([name for name in names if name in alive], need) for names, need in quorums]
+        asked = [server.ask(names, "write", write, need=need, limit_ns=_WRITE_LIMIT_NS) for names, need in reached]
+        server.ask([name for name in alive if name not in waited_for], "write", write, need=0, limit_ns=_WRITE_LIMIT_NS)
+        answered: list[str] = []
+        for question in asked:
+            answers: Answers = yield question
+            if not answers.enough:
+                raise _short(answers, "Write", consistency)
+            answered += answers.answers
+        now = server.ring
+        if self._rechecks and now is not None and now is not ring:
+            for names, need in self._quorums(node, now, token, factor, consistency):
+                if sum(name in answered for name in names) < need:
+                    raise _changed_meanwhile(answered)
+
+    def _quorums(
+        self, node: Node, ring: RingView, token: int, factor: Copies, consistency: str
+    ) -> Sequence[tuple[Sequence[str], int]]:
+        """Return the replicas that a write waits for, by data centre, each with how many of them."""
+        place = ring.place(token)
+        readers = ring.replicas(place, factor)
+        replicas = ring.writes(place, factor) if self._writes_pending else readers
+        quorums = []
+        for center, names in sorted(node.by_data_center(replicas).items()):
+            if consistency == _EACH or center == node.location.data_center:
+                reading = sum(name in readers for name in names)
+                quorums.append((names, min(_block_for(consistency, reading) + len(names) - reading, len(names))))
+        if not quorums:  # LOCAL_QUORUM where no replica is
+            raise _unavailable(consistency, 1, 0)
+        return quorums
 
     def read(self, node: Node, keyspace: str, name: str, where: Mapping[str, Any] | None, consistency: str) -> Steps:
         """Return the rows of a partition or of the whole table as (table, key, cells that live). Raises ServerSaid."""
@@ -166,7 +221,7 @@ class DataPath:
         if self._rechecks and now is not None and now is not ring:
             ends = (*now.tokens, *ring.tokens) if partition is None else (token_of(partition),)
             if not _still_reads(ring, now, chosen, factor, ends):
-                raise _changed_meanwhile(answers)
+                raise _changed_meanwhile(answers.answers)
         merged = None if partition is None else _agreed(table, answers.answers.values())
         if merged is None:
             merged = self._merge(ring, table, answers.answers, chosen)
@@ -177,8 +232,26 @@ class DataPath:
         return [(table, key, cells) for key, cells in living if cells]
 
     def _closest(self, node: Node, replicas: Sequence[str], need: int, consistency: str) -> list[str]:
-        """Return the replicas to ask: this node if it is one, then in the order of the ring. Raises ServerSaid."""
+        """Return the replicas to ask: this node if it is one, then in the order of the ring. Raises ServerSaid.
+
+        Where there are several data centres, the coordinator's comes before the others, or is the only one.
+        """
         assert node.server is not None
+        if node.locations:
+            own = node.location.data_center
+            by_center = dict(node.by_data_center(replicas))
+            local = by_center.pop(own, ())
+            if consistency in _LOCAL:
+                replicas, need = local, _block_for(consistency, len(local))
+            elif consistency == _EACH and by_center:
+                parts = [part for part in (local, *by_center.values()) if part]
+                return [
+                    name
+                    for part in parts
+                    for name in self._closest(node, part, _block_for("QUORUM", len(part)), "QUORUM")
+                ]
+            else:
+                replicas = (*local, *(name for part in by_center.values() for name in part))
         alive = [name for name in replicas if node.server.gossip.alive(name)]
         if len(alive) < need:
             raise _unavailable(consistency, need, len(alive))
@@ -291,7 +364,7 @@ def _key_of(table: Table, row: Mapping[str, Any], *, partial_key: bool = False) 
 
 def _block_for(consistency: str, factor: int) -> int:
     match consistency:
-        case "QUORUM" | "LOCAL_QUORUM" | "SERIAL" | "LOCAL_SERIAL":
+        case "QUORUM" | "LOCAL_QUORUM" | "EACH_QUORUM" | "SERIAL" | "LOCAL_SERIAL":
             return factor // 2 + 1
         case "ALL":
             return factor
@@ -311,7 +384,7 @@ def _unavailable(consistency: str, need: int, alive: int) -> ServerSaid:
 
 
 def _still_reads(
-    ring: RingView, now: RingView, chosen: Mapping[int, Sequence[str]], factor: int, tokens: Sequence[int]
+    ring: RingView, now: RingView, chosen: Mapping[int, Sequence[str]], factor: Copies, tokens: Sequence[int]
 ) -> bool:
     """Return whether all who were asked for these tokens are readers of them by the ring that is known now, too."""
     for token in tokens:
@@ -321,12 +394,12 @@ def _still_reads(
     return True
 
 
-def _changed_meanwhile(answers: Answers) -> ServerSaid:
+def _changed_meanwhile(answered: Iterable[str]) -> ServerSaid:
     """Return the error of a request whose answers do not count by the ring that its coordinator knows now."""
     return ServerSaid(
         "ServerError",
         "java.lang.IllegalStateException: During operation execution, the ring has changed in a way that would make "
-        f"responses violate the consistency level. Received responses from: [{', '.join(answers.answers)}]",
+        f"responses violate the consistency level. Received responses from: [{', '.join(answered)}]",
     )
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from schemaquake.clusters.simulated.ring import RingView
     from schemaquake.harness.model.steps import Invoke
     from schemaquake.harness.model.topology import TopologyVerb
+    from schemaquake.harness.placements.ring import Location
 
 __all__ = [
     "Answers",
@@ -198,6 +199,8 @@ class Node(Protocol):
     """By name the address of every node."""
     host_ids: dict[str, str]
     """By name the id of every node, as text."""
+    locations: dict[str, Location]
+    """By name where every node stands; empty where there is one data centre."""
     joins: Joining | None
     """The place that a node takes which is no founder, or which takes a dead one's place; None: it is a founder."""
     kernel: Kernel
@@ -216,6 +219,15 @@ class Node(Protocol):
     @property
     def model(self) -> Model:
         """The design that it follows."""
+        ...
+
+    @property
+    def location(self) -> Location:
+        """Where it stands."""
+        ...
+
+    def by_data_center(self, names: Iterable[str]) -> Mapping[str, Sequence[str]]:
+        """Sort nodes by their data centres, each in the order given and once."""
         ...
 
     def endpoint(self, name: str) -> str:

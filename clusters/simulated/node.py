@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,9 @@ from schemaquake.clusters.simulated.said import ServerSaid
 from schemaquake.clusters.simulated.server import Answers, Server
 from schemaquake.clusters.simulated.server_log import ServerLog
 from schemaquake.clusters.simulated.shell import Filters, execute
+from schemaquake.clusters.simulated.topology import SOMEWHERE
 from schemaquake.harness.model.protocols import Boot, Executed
+from schemaquake.harness.placements.ring import Location
 from schemaquake.harness.wait import until
 
 __all__ = ["SimulatedNode"]
@@ -45,6 +47,7 @@ class SimulatedNode:
         self.addresses: dict[str, str] = {}
         self.founders = self.names
         self.host_ids: dict[str, str] = {}
+        self.locations: dict[str, Location] = {}
         self.joins: Joining | None = None
         self.clock = NodeClock(kernel.heap)
         self.disk = Disk()
@@ -58,6 +61,18 @@ class SimulatedNode:
         self._postponed: list[Callable[[], None]] = []
         self._started_ns = 0
         network.join(self)
+
+    @property
+    def location(self) -> Location:
+        """Where it stands."""
+        return self.locations.get(self.name, SOMEWHERE)
+
+    def by_data_center(self, names: Iterable[str]) -> Mapping[str, Sequence[str]]:
+        """Sort nodes by their data centres, each in the order given and once."""
+        found: dict[str, dict[str, None]] = {}
+        for name in names:
+            found.setdefault(self.locations.get(name, SOMEWHERE).data_center, {})[name] = None
+        return {center: tuple(there) for center, there in found.items()}
 
     def endpoint(self, name: str) -> str:
         """Return a node's address as servers log it."""

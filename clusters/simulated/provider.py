@@ -31,6 +31,7 @@ from schemaquake.harness.errors import PlanError
 from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.protocols import Demands
 from schemaquake.harness.model.topology import TopologyVerb
+from schemaquake.harness.placements.ring import Location
 from schemaquake.harness.run.event_heap import EventHeap
 from schemaquake.harness.run.simulated_runtime import SimulatedRuntime
 
@@ -155,6 +156,7 @@ class SimulatedProvider:
     name = "simulated"
     takes_options = OPTIONS
     prepares_spares = True
+    has_data_centers = True
 
     def __init__(self) -> None:
         self._runtime: SimulatedRuntime | None = None
@@ -184,12 +186,13 @@ class SimulatedProvider:
         assert self._runtime is not None
         blueprint = blueprint_of(plan.system)
         kernel = Kernel(self._runtime.heap, Draws(plan.seed))
+        locations = {name: Location(center) for name, center in plan.locations.items()}
         model = _MODELS[blueprint.model](
-            Ring(plan.node_names), flaws_of(blueprint, plan.options), blueprint, plan.options
+            Ring(plan.node_names, locations), flaws_of(blueprint, plan.options), blueprint, plan.options
         )
         everybody = (*plan.node_names, *plan.spare_names)
         strikes = parse_strikes(plan.options, model.steps, everybody)
-        slow_links = parse_slow_links(plan.options, everybody)
+        slow_links = parse_slow_links(plan.options, everybody, plan.locations)
 
         def aim() -> None:
             """Aim only now: passages are counted from when the cluster stands."""
@@ -205,6 +208,7 @@ class SimulatedProvider:
             start_timeout_s=plan.start_timeout_s,
             started=aim,
             spares=plan.spare_names,
+            data_centers=plan.locations,
         )
         return cluster
 

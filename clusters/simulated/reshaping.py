@@ -10,7 +10,7 @@ from schemaquake.clusters.simulated.faces import ChangingRing, Joining, Model, R
 from schemaquake.clusters.simulated.kernel import Kernel
 from schemaquake.clusters.simulated.node import SimulatedNode
 from schemaquake.clusters.simulated.recovery import recover_group
-from schemaquake.clusters.simulated.ring import SPACE
+from schemaquake.clusters.simulated.ring import SPACE, Copies
 from schemaquake.clusters.simulated.said import ServerSaid
 from schemaquake.clusters.simulated.topology import Topology, shown_token, spare_token
 from schemaquake.clusters.systems.system import System
@@ -70,7 +70,7 @@ class Reshaping:
                 }
         return found
 
-    def _ranges(self, ring: Topology, factor: int) -> list[JSON]:
+    def _ranges(self, ring: Topology, factor: Copies) -> list[JSON]:
         return [
             [
                 shown_token(ring.tokens[place - 1]),
@@ -193,6 +193,8 @@ class Reshaping:
             return Attempt(outcome="ok" if boot.served else "info", command="start", node=name, seconds=boot.seconds)
         node.wipe()
         node.joins = Joining(self._token(name), replacing)
+        if replacing is not None and node.locations:
+            node.locations[name] = node.locations[replacing]  # operators put the new machine where the old one stood
         if name not in node.host_ids:
             node.host_ids[name] = new_host_id(self._kernel, name)
         command = "start" if replacing is None else f"start replacing {replacing}"

@@ -1,5 +1,7 @@
 """Slow links: `-O slow=n1-n3:300` has every message from n1 to n3 take 300 ms longer, from when the cluster stands.
 
+`-O slow=dc1-dc2:80` says so of all links from one data centre to another.
+
 Nothing is lost and no server is taken for dead, but n3 learns late what n1 knows: of two nodes one is behind for as long as it is asked.
 """
 
@@ -14,20 +16,33 @@ from schemaquake.harness.errors import PlanError
 __all__ = ["OPTIONS", "parse_slow_links"]
 
 OPTIONS: Final[Mapping[str, str]] = {
-    "slow": "links on which every message takes longer, in one direction, each with the ms: n1-n3:300; several with commas",
+    "slow": "links on which every message takes longer, in one direction, each with the ms: n1-n3:300, or dc1-dc2:80 for all from one data centre to another; several with commas",
 }
 _LINK: Final = re.compile(r"(?P<sender>[^-:,]+)-(?P<receiver>[^-:,]+):(?P<ms>[1-9][0-9]{0,4})")
 _MS: Final = 1_000_000
 
 
-def parse_slow_links(options: Mapping[str, str], nodes: Sequence[str]) -> Mapping[tuple[str, str], int]:
-    """Return by sender and receiver how much longer a message takes, ns. Raises PlanError for a link that there is not."""
-    found = {}
+def parse_slow_links(
+    options: Mapping[str, str], nodes: Sequence[str], data_centers: Mapping[str, str]
+) -> Mapping[tuple[str, str], int]:
+    """Return by sender and receiver how much longer a message takes, ns. Raises PlanError for a link that there is not.
+
+    `data_centers` has that of every node, if there are several. A link that is named twice, by itself and with its data centre, has the
+    longer time.
+    """
+    ends: dict[str, tuple[str, ...]] = {name: (name,) for name in nodes}
+    for center in data_centers.values():
+        ends[center] = tuple(name for name in nodes if data_centers[name] == center)
+    found: dict[tuple[str, str], int] = {}
     for text in filter(None, options.get("slow", "").split(",")):
         match = _LINK.fullmatch(text)
         if match is None or match["sender"] == match["receiver"]:
             raise PlanError(f"-O slow={text}: not a link and the ms that it takes longer, as in n1-n3:300")
-        if not {match["sender"], match["receiver"]} <= set(nodes):
+        if not {match["sender"], match["receiver"]} <= ends.keys():
             raise PlanError(f"-O slow={text}: no such node. Nodes: {', '.join(nodes)}")
-        found[match["sender"], match["receiver"]] = int(match["ms"]) * _MS
+        for sender in ends[match["sender"]]:
+            for receiver in ends[match["receiver"]]:
+                later_ns = max(found.get((sender, receiver), 0), int(match["ms"]) * _MS)
+                if sender != receiver:
+                    found[sender, receiver] = later_ns
     return found

@@ -8,12 +8,12 @@ for between two steps, is the affair of the models.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from schemaquake.clusters.simulated.ring import SPACE, even_tokens
+from schemaquake.clusters.simulated.ring import SPACE, Copies, even_tokens, strategy_of
 from schemaquake.harness.placements.changes import (
     STEPS,
     Change,
@@ -25,16 +25,18 @@ from schemaquake.harness.placements.changes import (
     plan_replace,
 )
 from schemaquake.harness.placements.ring import Location, Ring, TokenRange
-from schemaquake.harness.placements.strategies import Factor, Simple
 
 __all__ = [
     "FACTORS",
+    "SOMEWHERE",
     "Moving",
     "Seat",
     "SeatState",
     "Topology",
     "Transfer",
     "even_topology",
+    "factors_of",
+    "lacking",
     "shown_token",
     "spare_token",
 ]
@@ -43,6 +45,8 @@ SeatState: TypeAlias = Literal["registered", "joining", "normal", "leaving", "mo
 
 FACTORS: Final = (1, 2, 3, 4, 5)
 """The replication factors whose ranges a change locks."""
+SOMEWHERE: Final = Location()
+"""Where all nodes stand if there is one data centre."""
 _HISTORY: Final = 24
 """How many changes of placements a value remembers."""
 
@@ -53,6 +57,7 @@ class Seat(NamedTuple):
     state: SeatState
     host_id: str
     tokens: tuple[int, ...] = ()
+    location: Location = SOMEWHERE
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +75,9 @@ class Moving:
     """Steps that were taken."""
     removed: bool = False
     """True if the node that leaves is dead."""
-    _plans: dict[int, Plan] = field(default_factory=dict, compare=False, repr=False)
+    location: Location = SOMEWHERE
+    """Where the node stands, of a join."""
+    _plans: dict[Copies, Plan] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def step(self) -> StepName:
@@ -82,14 +89,14 @@ class Moving:
         """The node that cannot hand its rows over; None if all can."""
         return self.replaced if self.change == "replace" else self.node if self.removed else None
 
-    def plan(self, factor: int) -> Plan:
+    def plan(self, factor: Copies) -> Plan:
         """Return its steps for keyspaces of that replication factor."""
         plan = self._plans.get(factor)
         if plan is None:
-            strategy = Simple(Factor(factor))
+            strategy = strategy_of(factor)
             match self.change:
                 case "join":
-                    plan = plan_join(self.base, strategy, self.node, self.tokens, Location())
+                    plan = plan_join(self.base, strategy, self.node, self.tokens, self.location)
                 case "leave":
                     plan = plan_leave(self.base, strategy, self.node)
                 case "move":
@@ -100,15 +107,15 @@ class Moving:
             self._plans[factor] = plan
         return plan
 
-    def locked(self, factors: Sequence[int] = FACTORS) -> tuple[TokenRange, ...]:
+    def locked(self) -> tuple[TokenRange, ...]:
         """Return the ranges that it changes."""
-        return tuple(span for factor in factors for span in self.plan(factor).locked)
+        return tuple(span for factor in factors_of(self.base) for span in self.plan(factor).locked)
 
 
 class Transfer(NamedTuple):
     """Rows of one range that a node needs before it is read from."""
 
-    factor: int
+    factor: Copies
     span: TokenRange
     target: str
     sources: tuple[str, ...]
@@ -150,22 +157,22 @@ class Topology:
         """Return the number of the range that a token lies in."""
         return bisect_left(self.tokens, token) % len(self.tokens)
 
-    def replicas(self, place: int, factor: int) -> tuple[str, ...]:
+    def replicas(self, place: int, factor: Copies) -> tuple[str, ...]:
         """Return the replicas of a range that are read from."""
         return self._groups(factor).reads[place]
 
-    def writes(self, place: int, factor: int) -> tuple[str, ...]:
+    def writes(self, place: int, factor: Copies) -> tuple[str, ...]:
         """Return the replicas of a range that are written to."""
         return self._groups(factor).writes[place]
 
     @cached_property
-    def _known(self) -> dict[int, _Groups]:
+    def _known(self) -> dict[Copies, _Groups]:
         return {}
 
-    def _groups(self, factor: int) -> _Groups:
+    def _groups(self, factor: Copies) -> _Groups:
         groups = self._known.get(factor)
         if groups is None:
-            rest = Simple(Factor(factor)).replicate(self.ring)
+            rest = strategy_of(factor).replicate(self.ring)
             reads, writes = [], []
             for end in self.tokens:
                 read = [replica.node for replica in rest.at(end)]
@@ -202,14 +209,16 @@ class Topology:
 
     # ── changes ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def registered(self, version: int, node: str, host_id: str) -> Topology:
+    def registered(self, version: int, node: str, host_id: str, location: Location = SOMEWHERE) -> Topology:
         """Return the value with a node that has an id and no tokens."""
-        return replace(self, version=version, seats={**self.seats, node: Seat("registered", host_id)})
+        return replace(self, version=version, seats={**self.seats, node: Seat("registered", host_id, (), location)})
 
-    def settled(self, version: int, node: str, host_id: str, tokens: tuple[int, ...]) -> Topology:
+    def settled(
+        self, version: int, node: str, host_id: str, tokens: tuple[int, ...], location: Location = SOMEWHERE
+    ) -> Topology:
         """Return the value with a founder, which takes its tokens at once."""
-        seats = {**self.seats, node: Seat("normal", host_id, tokens)}
-        return replace(self, version=version, seats=seats, ring=self.ring.with_node(node, tokens, Location()))
+        seats = {**self.seats, node: Seat("normal", host_id, tokens, location)}
+        return replace(self, version=version, seats=seats, ring=self.ring.with_node(node, tokens, location))
 
     def obstacle(self, move: Moving, *, has_locks: bool = True) -> str | None:
         """Return why a change cannot begin: the node is not there, or its ranges are another one's. None if it can."""
@@ -246,7 +255,7 @@ class Topology:
         match move.change:
             case "join":
                 seats[node] = seats[node]._replace(state="normal", tokens=move.tokens)
-                ring = ring.with_node(node, move.tokens, Location())
+                ring = ring.with_node(node, move.tokens, move.location)
             case "leave":
                 seats[node] = seats[node]._replace(state="left", tokens=())
                 ring = ring.without_node(node)
@@ -274,7 +283,7 @@ class Topology:
             history=(*self.history, (version, move.locked()))[-_HISTORY:],
         )
 
-    def transfers(self, move: Moving, factor: int) -> Iterator[Transfer]:
+    def transfers(self, move: Moving, factor: Copies) -> Iterator[Transfer]:
         """Yield what has to be streamed between START and MID."""
         plan = move.plan(factor)
         mid = {each.end: each for each in plan.steps[2].reads}
@@ -288,7 +297,7 @@ class Topology:
                 others = tuple(name for name in readers if name != target)
                 yield Transfer(factor, span, target, tuple(losing) if is_strict else others, is_strict, others)
 
-    def own_transfers(self, node: str, factor: int) -> Iterator[Transfer]:
+    def own_transfers(self, node: str, factor: Copies) -> Iterator[Transfer]:
         """Yield what a node that is read from has to have, if it has lost its disk."""
         for place, end in enumerate(self.tokens):
             read = self.replicas(place, factor)
@@ -307,11 +316,42 @@ _UNDER_WAY: Final[Mapping[Change, SeatState]] = {
 _MEMBERS: Final = frozenset({"joining", "normal", "leaving", "moving"})
 
 
-def even_topology(names: Sequence[str], host_ids: Mapping[str, str], *, version: int = 0) -> Topology:
+def lacking(ring: Ring, node: str, factors: Iterable[Copies]) -> int | None:
+    """Return a replication factor for which too few nodes are left when this one leaves; None: there are enough."""
+    there = ring.racks.get(ring.locations[node].data_center, {}) if node in ring.locations else {}
+    for copies in factors:
+        if isinstance(copies, int):
+            count, left = copies, len(ring.locations) - 1
+        else:
+            count, left = dict(copies).get(ring.locations[node].data_center, 0), sum(there.values()) - 1
+        if left < count:
+            return count
+    return None
+
+
+def factors_of(ring: Ring) -> tuple[Copies, ...]:
+    """Return the replication factors whose ranges a change locks, and for which rows are streamed."""
+    centers = sorted(ring.racks)
+    if len(centers) < 2:
+        return FACTORS
+    return (*FACTORS, *(tuple((center, factor) for center in centers) for factor in FACTORS))
+
+
+def even_topology(
+    names: Sequence[str],
+    host_ids: Mapping[str, str],
+    *,
+    version: int = 0,
+    locations: Mapping[str, Location] | None = None,
+) -> Topology:
     """Return the topology of founders that divide the ring evenly."""
     tokens = even_tokens(len(names))
-    seats = {name: Seat("normal", host_ids[name], (token,)) for name, token in zip(names, tokens, strict=True)}
-    return Topology(version, seats, Ring.of({name: seat.tokens for name, seat in seats.items()}))
+    known = locations or {}
+    seats = {
+        name: Seat("normal", host_ids[name], (token,), known.get(name, Location()))
+        for name, token in zip(names, tokens, strict=True)
+    }
+    return Topology(version, seats, Ring.of({name: seat.tokens for name, seat in seats.items()}, known))
 
 
 def spare_token(founders: int, number: int) -> int:

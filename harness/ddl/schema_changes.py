@@ -33,7 +33,7 @@ it (as CQL, or as Thrift calls), and checkers read it back from the history. Ide
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from schemaquake.harness.model.steps import Invoke
@@ -97,9 +97,16 @@ def _change(f: str, keyspace: str, name: str | None, **definition: Any) -> Invok
     return Invoke(f, keyspace if name is None else f"{keyspace}.{name}", value)
 
 
-def create_keyspace(keyspace: str, *, replication_factor: int, if_not_exists: bool = False) -> Invoke:
-    """CREATE KEYSPACE with SimpleStrategy, so that racks do not affect the placement of replicas."""
-    replication = {"class": "SimpleStrategy", "replication_factor": replication_factor}
+def create_keyspace(
+    keyspace: str, *, replication_factor: int, data_centers: Iterable[str] = (), if_not_exists: bool = False
+) -> Invoke:
+    """CREATE KEYSPACE with SimpleStrategy, so that racks do not affect the placement of replicas.
+
+    With `data_centers` it is NetworkTopologyStrategy, and each of them has so many replicas.
+    """
+    replication: dict[str, Any] = {"class": "SimpleStrategy", "replication_factor": replication_factor}
+    if names := sorted(set(data_centers)):
+        replication = {"class": "NetworkTopologyStrategy", **dict.fromkeys(names, replication_factor)}
     return _change("create-keyspace", keyspace, None, replication=replication, if_not_exists=if_not_exists)
 
 

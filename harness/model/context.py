@@ -18,6 +18,9 @@ class Context:
     workloads: tuple[str, ...] = ()
     """Names of all workloads of the run, which share its cluster."""
     replication_factor: int = 3
+    """Replicas of every row; where there are several data centres, in each of them."""
+    data_centers: Mapping[str, str] = field(default_factory=dict)
+    """By node the data centre; empty where there is one."""
     keyspace_prefix: str = "sq"
     features: frozenset[str] = frozenset()
     spares: tuple[str, ...] = ()

@@ -9,7 +9,7 @@ import math
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
@@ -47,6 +47,8 @@ class Plan:
     nodes: int = 3
     spares: int = 0
     """Nodes that are prepared beside `nodes` and are no members when the run begins; nemeses may make them join."""
+    data_centers: int = 1
+    """Data centres that the nodes and the spares are dealt to in turn: dc1, dc2, …"""
     nemeses: tuple[str, ...] = ()
     seed: int = 1
     time_limit_s: float = 60
@@ -74,6 +76,7 @@ class Plan:
         for name, least in (
             ("nodes", 1),
             ("spares", 0),
+            ("data_centers", 1),
             ("time_limit_s", 0),
             ("settle_limit_s", 0),
             ("start_timeout_s", 1),
@@ -100,8 +103,14 @@ class Plan:
                 f'--restart is "rolling", "together" or "none", not "{self.restart}"',
             ),
             (
-                factor is not None and not 1 <= factor <= self.nodes,
-                f"--replication-factor must be between 1 and --nodes ({self.nodes}), not {factor}",
+                self.data_centers > self.nodes,
+                f"--data-centers must be at most --nodes ({self.nodes}), not {self.data_centers}",
+            ),
+            (
+                factor is not None and not 1 <= factor <= self._smallest_center,
+                f"--replication-factor must be between 1 and --nodes ({self.nodes}), not {factor}"
+                if self.data_centers == 1
+                else f"--replication-factor must be between 1 and the nodes of a data centre ({self._smallest_center}), not {factor}",
             ),
             (
                 self.rate is not None and self.rate <= 0,
@@ -127,6 +136,30 @@ class Plan:
         """The spares' names, counted on from the nodes'."""
         return tuple(f"n{number}" for number in range(self.nodes + 1, self.nodes + self.spares + 1))
 
+    @property
+    def locations(self) -> Mapping[str, str]:
+        """The data centre of every node and spare by its name; empty where there is one data centre."""
+        if self.data_centers == 1:
+            return {}
+        everybody = (*self.node_names, *self.spare_names)
+        return {name: f"dc{place % self.data_centers + 1}" for place, name in enumerate(everybody)}
+
+    def with_nodes(self, nodes: int) -> Plan:
+        """Return the plan with another number of nodes, and no more data centres and replicas than there are nodes for."""
+        centers = min(self.data_centers, nodes)
+        factor = self.replication_factor
+        return replace(
+            self,
+            nodes=nodes,
+            data_centers=centers,
+            replication_factor=None if factor is None else min(factor, nodes // centers),
+        )
+
+    @property
+    def _smallest_center(self) -> int:
+        """The number of nodes of the data centre that has the fewest."""
+        return max(self.nodes // max(self.data_centers, 1), 1)
+
     def context(self, features: frozenset[str]) -> Context:
         """Return the facts that workloads and nemeses may use."""
         return Context(
@@ -134,7 +167,8 @@ class Plan:
             nodes=self.node_names,
             spares=self.spare_names,
             workloads=self.workloads,
-            replication_factor=self.replication_factor or min(3, self.nodes),
+            replication_factor=self.replication_factor or min(3, self._smallest_center),
+            data_centers=self.locations,
             keyspace_prefix=self.keyspace_prefix,
             features=features,
             crew=self.concurrency or self.nodes,
@@ -169,6 +203,8 @@ class Plan:
             argv += ["--nodes", str(self.nodes)]
         if self.spares:
             argv += ["--spares", str(self.spares)]
+        if self.data_centers != defaults["data_centers"]:
+            argv += ["--data-centers", str(self.data_centers)]
         argv += [word for name, text in shorthands.items() if text != _TRUE for word in (f"--{name}", text)]
         for name in (
             "time_limit_s",

@@ -42,6 +42,7 @@ __all__ = [
     "Fencing",
     "Forecast",
     "Guarded",
+    "HasDataCenters",
     "HealsEverywhere",
     "HistoryFormat",
     "LedgerHealer",
@@ -308,6 +309,13 @@ class PreparesSpares(Protocol):
     """A provider that can prepare nodes which are no members when the run begins (`--spares`)."""
 
     prepares_spares: bool
+
+
+@runtime_checkable
+class HasDataCenters(Protocol):
+    """A provider whose nodes can be in several data centres (`--data-centers`)."""
+
+    has_data_centers: bool
 
 
 SERVER_DIGEST: Final = "digest of its jars"

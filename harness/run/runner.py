@@ -23,7 +23,7 @@ import orjson
 import schemaquake
 from schemaquake.harness.errors import DamagedFile, ExitCode, HistoryError, PlanError
 from schemaquake.harness.model.plan import CLUSTER_FILE, Plan
-from schemaquake.harness.model.protocols import PreparesSpares, Provider
+from schemaquake.harness.model.protocols import HasDataCenters, PreparesSpares, Provider
 from schemaquake.harness.registry import load
 from schemaquake.harness.run_folder import mark_folder
 from schemaquake.harness.run_process import process_start_time
@@ -96,6 +96,10 @@ def execute(plan: Plan, folder: Path) -> Outcome:
     if plan.spares and not isinstance(provider, PreparesSpares):
         raise PlanError(
             f"--spares {plan.spares}: --cluster {plan.cluster} can prepare no spares; local, docker, ssh and simulated ones can"
+        )
+    if plan.data_centers > 1 and not isinstance(provider, HasDataCenters):
+        raise PlanError(
+            f"--data-centers {plan.data_centers}: of --cluster {plan.cluster} all nodes are in one; simulated ones can be in several"
         )
     mark_folder(folder, schemaquake.__version__)
     (folder / "plan.json").write_bytes(dump_sealed(plan.to_json()))

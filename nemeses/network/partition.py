@@ -33,6 +33,8 @@ from schemaquake.nemeses.schedule.timetable import spells
 __all__ = ["Partition"]
 
 _LONGEST = 65_535
+_CENTER = "data-center"
+"""The kind that cuts a whole data centre off from all others."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +51,7 @@ class Partition:
     targets: tuple[str, ...] = option(
         ("one", "majority", "majorities-ring"), "the kinds of grudge, with commas; one is drawn for each fault"
     )
-    """Kinds that need more nodes than there are, are left out."""
+    """Kinds that need more nodes than there are, or a second data centre, are left out."""
     ports: str = option("storage", "`storage`, `all`, or port numbers separated by `+`")
     above_bytes: int = option(0, "the size in bytes above which packets are lost; 0: all are lost")
     """Packets queued behind them in the same connection are lost with them."""
@@ -67,6 +69,9 @@ class Partition:
             raise PlanError(f"partition.above_bytes={partition.above_bytes}: no packet is longer than {_LONGEST} bytes")
         selective = {"above_bytes": partition.above_bytes} if partition.above_bytes else {}
         kinds = [kind for kind in partition.targets if len(context.nodes) >= _fewest_nodes(kind)]
+        kinds = [kind for kind in kinds if kind != _CENTER or len(_centers(context)) > 1]
+        if not kinds and partition.targets == (_CENTER,):
+            raise PlanError(f"partition.targets={_CENTER}: all nodes are in one data centre (--data-centers)")
         if not kinds:
             raise PlanError(
                 f"{len(context.nodes)} nodes cannot be parted by any of {', '.join(partition.targets)}: "
@@ -110,12 +115,21 @@ class Partition:
 
 
 def _fewest_nodes(kind: str) -> int:
-    if kind != "primaries" and kind not in BUILDERS:
-        raise PlanError(f'unknown kind of partition "{kind}". Known: {", ".join([*BUILDERS, "primaries"])}.')
+    if kind not in {"primaries", _CENTER} and kind not in BUILDERS:
+        raise PlanError(f'unknown kind of partition "{kind}". Known: {", ".join([*BUILDERS, "primaries", _CENTER])}.')
     return FEWEST_NODES.get(kind, 2)
 
 
+def _centers(context: Context) -> Sequence[str]:
+    """List the data centres that have nodes, in the order of their names."""
+    return sorted({context.data_centers[name] for name in context.nodes if name in context.data_centers})
+
+
 def _grudge(kind: str, context: Context, random: Random) -> Grudge:
+    if kind == _CENTER:
+        lost = random.choice(_centers(context))
+        within = [name for name in context.nodes if context.data_centers[name] == lost]
+        return split(within, [name for name in context.nodes if name not in within])
     if kind != "primaries":
         return BUILDERS[kind](context.nodes, random)
     alone = random.choice(primaries(context))

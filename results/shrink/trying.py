@@ -105,13 +105,11 @@ def plan_of(plan: Plan, candidate: Candidate, path: Path, *, repeats: int) -> Pl
         until_poisoned=candidate.mode == "barrier" and not candidate.nemeses and repeats > 1,
     )
     return replace(
-        plan,
+        plan.with_nodes(candidate.nodes),
         workloads=(Scenario.name,),
         options=written(options, beside=given),
         nemeses=candidate.nemeses,
-        nodes=candidate.nodes,
         restart=candidate.restart,
-        replication_factor=None if plan.replication_factor is None else min(plan.replication_factor, candidate.nodes),
     )
 
 

@@ -23,7 +23,7 @@ from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.topology import TopologyVerb
 from schemaquake.harness.registry import load, names
 
-__all__ = ["CHANGES", "NEMESES", "plan_of_seed", "steps_of", "workloads_of"]
+__all__ = ["CHANGES", "NEMESES", "plan_of_seed", "steps_of", "without_data_centers", "workloads_of"]
 
 NEMESES: Final = ("partition", "kill", "pause", "clock", "packet-loss", "restart", "rolling-restart", "stop")
 _RACES: Final = (
@@ -32,6 +32,7 @@ _RACES: Final = (
 )  # fmt: skip
 _DATA: Final = ("register", "set", "quorum")
 _CHURN: Final = "schema-churn"
+_CREATED_AGAIN: Final = "drop-recreate"
 _NODES: Final = (3, 3, 3, 3, 3, 4, 5, 5, 7)
 _STEPS_AIMED_AT: Final = 3
 _PLACES: Final = (1, 1, 2, 4)
@@ -40,6 +41,7 @@ _PASSAGES_MOST: Final = 12
 """The first passage is that of the first keyspace, without which a run shows nothing."""
 _LATER_MS: Final = (60, 200, 400, 800)
 """How much longer messages take on slow links: less than the time after which a leader or a node is taken for dead."""
+_ROUND_TRIP_MOST_MS: Final = 1000
 _JOINS: Final = ("bootstrap", "replace")
 _LOSS: Final = "lost-majority"
 _ASKED: Final[Mapping[str, TopologyVerb]] = {
@@ -64,6 +66,16 @@ _NEED_TIME: Final = frozenset({"partition", "packet-loss"})
 _RATE_LEAST: Final = 4.0
 """Operations a second where links are cut or lose packets: of fewer none may come by."""
 _SECONDS_OF_CUTS: Final = 20.0
+_DATA_CENTERS: Final = 2
+_NODES_OF_CENTERS: Final = (4, 4, 6)
+"""Nodes of a cluster in two data centres: two, or three, in each."""
+_LEVELS: Final = ("LOCAL_QUORUM", "QUORUM", "LOCAL_QUORUM", "EACH_QUORUM")
+"""The last one needs nearly all nodes, and acknowledges nothing in a run whose sides are cut off from beginning to end."""
+_WITH_LEVELS: Final = frozenset({"quorum", "set"})
+"""Workloads whose level of consistency is an option."""
+_BETWEEN_CENTERS_MS: Final = (20, 60, 200)
+"""How much longer messages take from one data centre to the other."""
+_OF_DATA_CENTERS: Final = ("partition.targets", "consistency")
 _CUT: Final = "partition"
 """The mode of races whose sides are cut off from each other; each waits for a majority, or for its turn, as long as a client does."""
 
@@ -97,22 +109,35 @@ def plan_of_seed(seed: int, systems: Sequence[str], options: Mapping[str, str] |
             factor = nodes
         elif not _LIVING_NODES_LEAVE.issuperset(changes):
             factor = None
+    centers = _data_centers(draws, system, changes)
+    between = {}
+    if centers > 1:
+        nodes = draws.stream("swarm", "nodes of centers").pick(_NODES_OF_CENTERS)
+        if changes:
+            nodes, factor = 6, min(factor or 2, 2)
+        workloads = _with_data(draws, system, workloads)
+        levels = _LEVELS[:-1] if chosen.get("mode") == _CUT else _LEVELS
+        nemeses, of_centers = _parted(draws, workloads, nemeses, levels)
+        chosen |= of_centers
+        time_limit_s = max(time_limit_s, _SECONDS_LEAST)
+        between = _between_centers(draws)
     chosen |= _habits(draws, system, cut=chosen.get("mode") == _CUT)
     everybody = tuple(f"n{number}" for number in range(1, nodes + spares + 1))
     aims = _aim(draws, system, everybody, is_changing=bool(changes))
     chosen |= {name: step for name, step in aims.items() if name.partition(".")[0] not in nemeses}
-    chosen |= _slow(draws, everybody)
+    chosen |= between or _slow(draws, everybody)
     return Plan(
         system=system,
         workloads=workloads,
         cluster="simulated",
         nodes=nodes,
         spares=spares,
+        data_centers=centers,
         nemeses=nemeses,
         seed=seed,
         time_limit_s=time_limit_s,
         rate=rate,
-        replication_factor=None if factor is None else min(factor, nodes),
+        replication_factor=None if factor is None else min(factor, nodes // centers),
         restart=draws.stream("swarm", "restart").pick(("rolling", "rolling", "together", "none")),
         options={**chosen, **(options or {})},
     )
@@ -143,6 +168,9 @@ def _workloads(draws: Draws, system: str) -> tuple[tuple[str, ...], dict[str, st
             workloads.append(races[(first + 1 + draws.stream("swarm", "second").below(len(races) - 1)) % len(races)])
         chosen["races"] = str(draws.stream("swarm", "count").pick((1, 1, 2)))
         chosen["mode"] = draws.stream("swarm", "mode").pick(("barrier", "barrier", "partition"))
+        if _CREATED_AGAIN in workloads and "order" in list_habits(system):
+            # Of a table that one side drops and cannot create again, rows of the other side are neither there nor lost.
+            chosen["mode"] = "barrier"
     elif kind < 8 and _CHURN in fitting:
         workloads.append(_CHURN)
         if asks_before_it_answers(system) and draws.stream("swarm", "relay").chance(0.5):
@@ -165,6 +193,43 @@ def _changes(draws: Draws, system: str) -> tuple[str, ...]:
     second = draws.stream("swarm", "second change")
     together = [name for name in _TOGETHER if name in fitting and name != first]
     return (first, second.pick(together)) if first in _TOGETHER and together and second.chance(0.25) else (first,)
+
+
+def without_data_centers(options: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the options of a plan without those that only several data centres give a meaning to."""
+    return {
+        name: text
+        for name, text in options.items()
+        if name not in _OF_DATA_CENTERS and not (name == "slow" and text.startswith("dc"))
+    }
+
+
+def _data_centers(draws: Draws, system: str, changes: Sequence[str]) -> int:
+    """Draw, one time in six, two data centres, where rows are read and written; with changes of the ring that go on with few replicas."""
+    fitting = not _WITH_LEVELS.isdisjoint(workloads_of(system)) and _LIVING_NODES_LEAVE.issuperset(changes)
+    return _DATA_CENTERS if fitting and draws.stream("swarm", "centers").chance(1 / 6) else 1
+
+
+def _parted(
+    draws: Draws, workloads: Sequence[str], nemeses: tuple[str, ...], levels: Sequence[str]
+) -> tuple[tuple[str, ...], Mapping[str, str]]:
+    """Draw the level of reads and writes, and in two of three runs that a whole data centre is cut off."""
+    stream = draws.stream("swarm", "between centers")
+    chosen = {}
+    if _WITH_LEVELS.intersection(workloads):
+        chosen["consistency"] = stream.pick(levels)
+    if stream.chance(2 / 3):
+        nemeses = (*nemeses, *(name for name in ("partition",) if name not in nemeses))
+        chosen["partition.targets"] = "data-center"
+    return nemeses, chosen
+
+
+def _between_centers(draws: Draws) -> dict[str, str]:
+    """Draw, one time in two, slow links between the data centres, in both directions or one."""
+    stream = draws.stream("swarm", "slow between centers")
+    links = stream.pick((("dc1-dc2", "dc2-dc1"), ("dc1-dc2",), (), ()))
+    later_ms = stream.pick(_BETWEEN_CENTERS_MS)
+    return {"slow": ",".join(f"{link}:{later_ms}" for link in links)} if links else {}
 
 
 @cache
@@ -221,6 +286,8 @@ def _slow(draws: Draws, nodes: Sequence[str]) -> dict[str, str]:
     late = stream.pick(nodes) if stream.chance(0.5) else ""
     pairs = [(one, other) for one in nodes for other in nodes if one != other]
     slow = [pair for pair in pairs if (pair[1] == late if late else stream.chance(0.3))]
+    if 2 * later_ms > _ROUND_TRIP_MOST_MS:  # a leader that hears nobody in time is no leader
+        slow = [(one, other) for one, other in slow if (other, one) not in slow or one < other]
     return {"slow": ",".join(f"{one}-{other}:{later_ms}" for one, other in slow)} if slow else {}
 
 

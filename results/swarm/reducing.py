@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from schemaquake.harness.model.plan import Plan
+from schemaquake.results.swarm.drawing import without_data_centers
 
 __all__ = ["reduced"]
 
@@ -41,9 +42,11 @@ def _smaller(plan: Plan) -> Iterator[Plan]:
     factor = plan.replication_factor
     for nodes in (2, 3, 5):
         if nodes < plan.nodes:
-            yield replace(plan, nodes=nodes, replication_factor=None if factor is None else min(factor, nodes))
+            yield plan.with_nodes(nodes)
     if factor is not None:
         yield replace(plan, replication_factor=None)
+    if plan.data_centers > 1:
+        yield replace(plan, data_centers=1, options=without_data_centers(plan.options))
     if plan.restart != "none":
         yield replace(plan, restart="none")
     if plan.time_limit_s > _SECONDS_LEAST:

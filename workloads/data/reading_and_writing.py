@@ -43,7 +43,7 @@ _KEYS_A_NODE = 2
 _VALUES_A_WORKER = 1_000_000
 _SETUP_LIMIT_S = 60.0  # several workloads' tables are made at once, on machines that may be busy
 
-_LEVELS: Final = ("ONE", "TWO", "THREE", "QUORUM", "ALL", "LOCAL_ONE", "LOCAL_QUORUM")
+_LEVELS: Final = ("ONE", "TWO", "THREE", "QUORUM", "ALL", "LOCAL_ONE", "LOCAL_QUORUM", "EACH_QUORUM")
 """The consistency levels that reads and writes both have."""
 
 
@@ -109,7 +109,11 @@ class DataWorkload:
         match phase:
             case "setup" if worker.index == 0:
                 keyspace = data_keyspace(context, self.name)
-                base = create_keyspace(keyspace, replication_factor=context.replication_factor)
+                base = create_keyspace(
+                    keyspace,
+                    replication_factor=context.replication_factor,
+                    data_centers=context.data_centers.values(),
+                )
                 for change in (base, *self.tables(context)):
                     yield Require(change, _SETUP_LIMIT_S)
             case "main":

@@ -23,12 +23,12 @@ from schemaquake.clusters.simulated.models.serving import server_of
 from schemaquake.clusters.simulated.models.steps import numbered
 from schemaquake.clusters.simulated.models.streaming import Streams
 from schemaquake.clusters.simulated.processes import Died, Sleep, Sync
-from schemaquake.clusters.simulated.ring import SPACE, even_tokens
+from schemaquake.clusters.simulated.ring import SPACE, Copies, even_tokens, order_of
 from schemaquake.clusters.simulated.said import ServerSaid
-from schemaquake.clusters.simulated.topology import Moving, Seat, SeatState, Topology
+from schemaquake.clusters.simulated.topology import Moving, Seat, SeatState, Topology, lacking
 from schemaquake.harness.model.topology import TopologyVerb
 from schemaquake.harness.placements.changes import Change
-from schemaquake.harness.placements.ring import Ring
+from schemaquake.harness.placements.ring import Location, Ring
 
 __all__ = ["GossipedRing"]
 
@@ -66,6 +66,7 @@ class Status(NamedTuple):
     replaces: str = ""
     is_dead: bool = False
     """True for a node that is removed by others."""
+    location: Location = Location()
 
 
 class GossipedRing:
@@ -135,7 +136,7 @@ class GossipedRing:
             )
         if own is None and node.joins is None:
             token = even_tokens(len(node.founders))[node.founders.index(node.name)]
-            own = Status(1, "NORMAL", node.host_ids[node.name], (token,))
+            own = Status(1, "NORMAL", node.host_ids[node.name], (token,), location=node.location)
             self._learn(node, {node.name: own})
         else:
             server_of(node).ring = _topology(known)
@@ -157,7 +158,7 @@ class GossipedRing:
         dead = _known(node).get(joins.replaces or "")
         tokens = (joins.token,) if dead is None else dead.tokens
         yield C1
-        own = Status(0, "BOOT", node.host_ids[node.name], tokens, replaces=joins.replaces or "")
+        own = Status(0, "BOOT", node.host_ids[node.name], tokens, replaces=joins.replaces or "", location=node.location)
         self._tell(node, node.name, own)
         yield C2
         yield Sleep(_RING_DELAY_NS)
@@ -244,8 +245,8 @@ class GossipedRing:
 
     def _refuse_too_few(self, node: Node) -> None:
         factors = [keyspace.replication_factor for keyspace in server_of(node).memory.values()]
-        factor = max([_SYSTEM_FACTOR, *factors])
-        if sum(each.word == "NORMAL" for each in _known(node).values()) - 1 < factor:
+        factor = lacking(_normal(_known(node)), node.name, [_SYSTEM_FACTOR, *factors])
+        if factor is not None:
             raise ServerSaid("ServerError", f"Not enough live nodes to maintain replication factor (RF = {factor})")
 
     def _stream(self, node: Node, subject: str, *, again: bool = False) -> Steps:
@@ -273,14 +274,25 @@ def _known(node: Node) -> dict[str, Status]:
     return node.disk.ring or {}
 
 
-def _factors(server: Server) -> list[int]:
-    return sorted({keyspace.replication_factor for keyspace in server.memory.values()})
+def _normal(statuses: Mapping[str, Status]) -> Ring:
+    """Return the ring of those nodes alone that neither come nor leave nor move."""
+    normal = {name: each for name, each in sorted(statuses.items()) if each.word == "NORMAL"}
+    return Ring.of(
+        {name: (number,) for number, name in enumerate(normal)},
+        {name: each.location for name, each in normal.items()},
+    )
+
+
+def _factors(server: Server) -> list[Copies]:
+    return sorted({keyspace.replication_factor for keyspace in server.memory.values()}, key=order_of)
 
 
 def _topology(statuses: Mapping[str, Status]) -> Topology:
     """Compute the ring from what was heard: every change under way is one whose replicas to come are written to."""
     in_order = dict(sorted(statuses.items()))
-    seats = {name: Seat(_STATES[each.word], each.host_id, each.tokens) for name, each in in_order.items()}
+    seats = {
+        name: Seat(_STATES[each.word], each.host_id, each.tokens, each.location) for name, each in in_order.items()
+    }
     owners = {name: each.tokens for name, each in in_order.items() if each.word in {"NORMAL", "LEAVING", "MOVING"}}
     taken: dict[int, str] = {}
     for name, tokens in owners.items():
@@ -288,7 +300,10 @@ def _topology(statuses: Mapping[str, Status]) -> Topology:
             # Of two who say that they have a token, the one that was told later has it.
             if token not in taken or in_order[taken[token]].stamp < in_order[name].stamp:
                 taken[token] = name
-    ring = Ring.of({name: [t for t in tokens if taken[t] == name] for name, tokens in owners.items()})
+    ring = Ring.of(
+        {name: [t for t in tokens if taken[t] == name] for name, tokens in owners.items()},
+        {name: each.location for name, each in in_order.items()},
+    )
     return Topology(0, seats, ring, tuple(_moves(in_order, ring)))
 
 
@@ -304,7 +319,7 @@ def _moves(statuses: Mapping[str, Status], ring: Ring) -> Iterator[Moving]:
             case "BOOT":
                 if set(each.tokens) & set(ring.tokens):
                     continue
-                change, values = "join", {"tokens": each.tokens}
+                change, values = "join", {"tokens": each.tokens, "location": each.location}
             case "LEAVING":
                 if len(ring.locations) < 2:
                     continue

@@ -155,12 +155,12 @@ class Metadata:
 
     def _after_registration(self, entry: Entry) -> Metadata:
         """Return the metadata with a further node; a founder takes its tokens at once."""
-        name, host_id, tokens = entry.value
+        name, host_id, tokens, location = entry.value
         known = self.topology
         topology = (
-            known.settled(entry.epoch, name, host_id, tokens)
+            known.settled(entry.epoch, name, host_id, tokens, location)
             if tokens
-            else known.registered(entry.epoch, name, host_id)
+            else known.registered(entry.epoch, name, host_id, location)
         )
         return replace(self, epoch=entry.epoch, registered=(*self.registered, name), topology=topology)
 
@@ -697,7 +697,7 @@ class MetadataLog:
         if node.name not in life.metadata.registered and not takes_own_place:
             place = node.founders.index(node.name) if node.name in node.founders else None
             tokens = () if place is None else (even_tokens(len(node.founders))[place],)
-            value = (node.name, node.host_ids[node.name], tokens)
+            value = (node.name, node.host_ids[node.name], tokens, node.location)
             yield from self.commit(node, _REGISTER, value, limit_ns=6 * _DDL_LIMIT_NS)
         yield from self._sequences.join(node)
         if takes_own_place:

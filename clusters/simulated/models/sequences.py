@@ -2,7 +2,7 @@
 
 - q1 PREPARE: the ranges are locked; refused if another change has one of them
 - q2 START: the replicas to come are written to, too. A node that leaves waits for those who know PREPARE before
-- q3 a progress barrier: a majority of the readers and writers of every locked range knows START
+- q3 a progress barrier: a majority of the readers and writers of every locked range, in each data centre, knows START
 - q4 rows are streamed to the replicas to come, strictly from those that lose the range
 - q5 MID: the replicas to come are read from
 - q6 a barrier again, for MID
@@ -24,10 +24,11 @@ from schemaquake.clusters.simulated.models.serving import server_of
 from schemaquake.clusters.simulated.models.steps import numbered
 from schemaquake.clusters.simulated.models.streaming import Streams
 from schemaquake.clusters.simulated.processes import Died, Sleep
-from schemaquake.clusters.simulated.ring import SPACE
+from schemaquake.clusters.simulated.ring import SPACE, Copies
 from schemaquake.clusters.simulated.said import ServerSaid
-from schemaquake.clusters.simulated.topology import FACTORS, Moving, Topology
+from schemaquake.clusters.simulated.topology import Moving, Topology, factors_of, lacking
 from schemaquake.harness.model.topology import TopologyVerb
+from schemaquake.harness.placements.ring import Location
 
 __all__ = ["ADVANCE", "CANCEL", "PREPARE", "Sequences", "after_sequence"]
 
@@ -70,7 +71,9 @@ def after_sequence(topology: Topology, epoch: int, f: str, value: Any, *, has_lo
     """Return the topology after an entry of a sequence. Raises ServerSaid for one that is refused."""
     if f == PREPARE:
         change, node, tokens, replaced, removed = value
-        move = Moving(change, node, topology.ring, tokens, replaced, removed=removed)
+        seat = topology.seats.get(node)
+        location = Location() if seat is None else seat.location
+        move = Moving(change, node, topology.ring, tokens, replaced, removed=removed, location=location)
         reason = topology.obstacle(move, has_locks=has_locks)
         if reason is not None:
             raise _invalid(reason)
@@ -136,8 +139,8 @@ class Sequences:
         if topology.move_of(node.name) is not None:
             return
         factors = [keyspace.replication_factor for keyspace in server_of(node).memory.values()]
-        factor = max([_SYSTEM_FACTOR, *factors])
-        if len(topology.ring.locations) - 1 < factor:
+        factor = lacking(topology.ring, node.name, [_SYSTEM_FACTOR, *factors])
+        if factor is not None:
             raise ServerSaid("ServerError", f"Not enough live nodes to maintain replication factor (RF = {factor})")
 
     def _begin(self, node: Node, value: tuple[Any, ...]) -> Steps:
@@ -169,7 +172,7 @@ class Sequences:
         """Stream all that a node with an empty disk should have; to others it is dead meanwhile."""
         topology = self._log.topology(node)
         yield Q4
-        for factor in FACTORS:
+        for factor in factors_of(topology.ring):
             transfers = list(topology.own_transfers(node.name, factor))
             while not (yield from self._streams.take_over(node, transfers, None)):
                 yield Sleep(500 * _MS)
@@ -267,14 +270,16 @@ class Sequences:
 
 
 def _replicas_of_locked(node: Node, topology: Topology, move: Moving) -> Sequence[frozenset[str]]:
-    """Return the readers and writers of each locked range, of the keyspaces there are."""
+    """Return the readers and writers of each locked range in each data centre, of the keyspaces there are."""
     memory: Mapping[str, Any] = server_of(node).memory
-    factors = {_SYSTEM_FACTOR: None} | {keyspace.replication_factor: None for keyspace in memory.values()}
+    factors: dict[Copies, None] = {_SYSTEM_FACTOR: None}
+    factors |= {keyspace.replication_factor: None for keyspace in memory.values()}
     groups: dict[frozenset[str], None] = {}
     for factor in factors:
         for span in move.plan(factor).locked:
             place = topology.place(span.end)
-            groups[frozenset((*topology.replicas(place, factor), *topology.writes(place, factor)))] = None
+            names = (*topology.replicas(place, factor), *topology.writes(place, factor))
+            groups |= {frozenset(part): None for part in node.by_data_center(names).values()}
     return list(groups)
 
 

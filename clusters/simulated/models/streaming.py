@@ -17,9 +17,9 @@ from schemaquake.clusters.simulated.faces import Answers, Node, Server, Steps
 from schemaquake.clusters.simulated.messages import Failure, Message
 from schemaquake.clusters.simulated.models.serving import server_of
 from schemaquake.clusters.simulated.processes import Sleep, Step, Sync
-from schemaquake.clusters.simulated.ring import token_of
+from schemaquake.clusters.simulated.ring import Copies, order_of, token_of, total_of
 from schemaquake.clusters.simulated.said import ServerSaid
-from schemaquake.clusters.simulated.topology import FACTORS, Moving, Topology, Transfer
+from schemaquake.clusters.simulated.topology import Moving, Topology, Transfer, factors_of
 
 __all__ = ["Streams"]
 
@@ -68,7 +68,7 @@ class Streams:
         `again`: the change was tried before.
         """
         targets: dict[str, list[Transfer]] = {}
-        for factor in FACTORS:
+        for factor in factors_of(topology.ring):
             for transfer in topology.transfers(moving, factor):
                 targets.setdefault(transfer.target, []).append(transfer)
         for target, transfers in sorted(targets.items()):
@@ -89,7 +89,7 @@ class Streams:
     def repair(self, node: Node, topology: Topology) -> Steps:
         """Make all replicas of the node's ranges hold what any of them holds. Raises ServerSaid if one does not answer."""
         server = server_of(node)
-        for factor in sorted({keyspace.replication_factor for keyspace in server.memory.values()}):
+        for factor in sorted({keyspace.replication_factor for keyspace in server.memory.values()}, key=order_of):
             for pulled in topology.own_transfers(node.name, factor):
                 done = not pulled.sources or (yield from self.take_over(node, [_from_all(pulled)], None))
                 for other in pulled.sources:
@@ -138,10 +138,15 @@ class Streams:
         if transfer.is_strict:
             return sources
         living = [name for name in sources if alive(name)]
-        replicas = len(sources) + 1
         if any(self._is_given_up(node, name) for name in sources):
             return living
-        return living if len(living) > replicas - (replicas // 2 + 1) or replicas < transfer.factor else ()
+        replicas = [*sources, transfer.target]
+        if len(replicas) < total_of(transfer.factor):
+            return living
+        # One of them has to have each row that a quorum of all acknowledged, or one of a data centre (LOCAL_QUORUM).
+        by_center = {} if isinstance(transfer.factor, int) else node.by_data_center(replicas)
+        quorums = [replicas, *by_center.values()]
+        return living if all(_reaches(living, quorum) for quorum in quorums) else ()
 
     def _write(self, node: Node, server: Server, rows: Sequence[_Row]) -> None:
         for row in rows[: -1 if "unstreamed" in self._flaws else None]:
@@ -186,6 +191,11 @@ def _from_all(transfer: Transfer) -> Transfer:
     return transfer._replace(is_strict=True)
 
 
-def _keyspaces(server: Server, factor: int) -> tuple[str, ...]:
+def _reaches(living: Sequence[str], replicas: Sequence[str]) -> bool:
+    """Return whether those who live meet every majority of these replicas."""
+    return sum(name in living for name in replicas) > len(replicas) - (len(replicas) // 2 + 1)
+
+
+def _keyspaces(server: Server, factor: Copies) -> tuple[str, ...]:
     """Return the keyspaces whose rows are placed by a replication factor."""
     return tuple(name for name, keyspace in server.memory.items() if keyspace.replication_factor == factor)

@@ -9,21 +9,28 @@ from typing import Any, Final
 from schemaquake.clusters.simulated.faces import Node
 from schemaquake.clusters.simulated.models.serving import server_of
 from schemaquake.clusters.simulated.topology import Topology, even_topology, shown_token
+from schemaquake.harness.placements.ring import Location
 
 __all__ = ["answer_from_tables", "founding_topology"]
 
-_PLACE: Final = {"data_center": "datacenter1", "rack": "rack1"}
 _NEXT: Final = {"PREPARE": "START", "START": "MID", "MID": "FINISH"}
 
 
 def founding_topology(node: Node) -> Topology:
     """Return the topology of the founders, for designs whose ring does not change."""
-    return _founding(node.founders, tuple(node.host_ids[name] for name in node.founders))
+    host_ids = tuple(node.host_ids[name] for name in node.founders)
+    return _founding(node.founders, host_ids, tuple(node.locations.items()))
 
 
 @lru_cache(maxsize=64)
-def _founding(names: tuple[str, ...], host_ids: tuple[str, ...]) -> Topology:
-    return even_topology(names, dict(zip(names, host_ids, strict=True)))
+def _founding(
+    names: tuple[str, ...], host_ids: tuple[str, ...], locations: tuple[tuple[str, Location], ...]
+) -> Topology:
+    return even_topology(names, dict(zip(names, host_ids, strict=True)), locations=dict(locations))
+
+
+def _place(location: Location) -> Mapping[str, str]:
+    return {"data_center": location.data_center, "rack": location.rack}
 
 
 def answer_from_tables(node: Node, text: str, topology: Topology | None = None) -> Iterable[Mapping[str, Any]]:
@@ -45,7 +52,7 @@ def _own(node: Node, topology: Topology) -> Mapping[str, Any]:
         "schema_version": server_of(node).version,
         "release_version": "simulated",
         "broadcast_address": node.addresses[node.name],
-        **_PLACE,
+        **_place(node.location),
         "host_id": node.host_ids.get(node.name),
         "tokens": [shown_token(token) for token in seat.tokens] if seat is not None else [],
     }
@@ -56,7 +63,7 @@ def _peers(node: Node, topology: Topology) -> Sequence[Mapping[str, Any]]:
         {
             "peer": node.addresses[name],
             "rpc_address": node.addresses[name],
-            **_PLACE,
+            **_place(seat.location),
             "host_id": seat.host_id,
             "tokens": [shown_token(token) for token in seat.tokens],
         }

@@ -27,8 +27,9 @@ from schemaquake.clusters.simulated.models.streaming import Streams
 from schemaquake.clusters.simulated.processes import Sleep
 from schemaquake.clusters.simulated.ring import SPACE
 from schemaquake.clusters.simulated.said import ServerSaid
-from schemaquake.clusters.simulated.topology import Moving, Topology
+from schemaquake.clusters.simulated.topology import Moving, Topology, lacking
 from schemaquake.harness.model.topology import TopologyVerb
+from schemaquake.harness.placements.ring import Location
 
 __all__ = ["Board", "Coordinator", "Order", "Request", "after_order"]
 
@@ -57,6 +58,7 @@ class Request(NamedTuple):
     tokens: tuple[int, ...] = ()
     replaced: str | None = None
     is_dead: bool = False
+    location: Location = Location()
 
 
 class Order(NamedTuple):
@@ -114,9 +116,15 @@ def _begun(board: Board, request_id: RequestId, version: int) -> Board:
     if request is None or topology.moves:
         return board
     if request.node not in topology.seats:
-        topology = topology.registered(version, request.node, request.host_id)
+        topology = topology.registered(version, request.node, request.host_id, request.location)
     move = Moving(
-        request.change, request.node, topology.ring, request.tokens, request.replaced, removed=request.is_dead
+        request.change,
+        request.node,
+        topology.ring,
+        request.tokens,
+        request.replaced,
+        removed=request.is_dead,
+        location=request.location,
     )
     reason = topology.obstacle(move)
     if reason is not None:
@@ -218,9 +226,11 @@ class Coordinator:
         assert joins is not None
         host_id = node.host_ids[node.name]
         if joins.replaces is not None:
-            request = Request(self._new_id(node), "replace", node.name, host_id, replaced=joins.replaces)
+            request = Request(
+                self._new_id(node), "replace", node.name, host_id, replaced=joins.replaces, location=node.location
+            )
         else:
-            request = Request(self._new_id(node), "join", node.name, host_id, (joins.token,))
+            request = Request(self._new_id(node), "join", node.name, host_id, (joins.token,), location=node.location)
         yield from self.ask(node, request)
 
     def _new_id(self, node: Node) -> RequestId:
@@ -229,7 +239,7 @@ class Coordinator:
 
     def _refuse_too_few(self, node: Node) -> None:
         factors = [keyspace.replication_factor for keyspace in server_of(node).memory.values()]
-        if len(self._group.board(node).topology.ring.locations) - 1 < max(factors, default=1):
+        if lacking(self._group.board(node).topology.ring, node.name, [1, *factors]) is not None:
             raise ServerSaid("ServerError", "Not enough live nodes to maintain replication factor")
 
     def ask(self, node: Node, request: Request) -> Steps:

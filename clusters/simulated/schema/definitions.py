@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final, TypeAlias
 
+from schemaquake.clusters.simulated.ring import Copies
 from schemaquake.harness.model.operation import JSON
 
 __all__ = [
@@ -141,9 +142,11 @@ class Keyspace:
     aggregates: Mapping[str, Aggregate] = field(default_factory=dict)
 
     @property
-    def replication_factor(self) -> int:
-        """The number of replicas of every row."""
-        return int(self.replication["replication_factor"])
+    def replication_factor(self) -> Copies:
+        """The number of replicas of every row, or of each data centre."""
+        if "replication_factor" in self.replication:
+            return int(self.replication["replication_factor"])
+        return tuple((name, int(count)) for name, count in sorted(self.replication.items()) if name != "class")
 
     def relation(self, name: str) -> Table | None:
         """Return the table or view of that name."""
