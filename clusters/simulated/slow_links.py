@@ -23,7 +23,7 @@ _MS: Final = 1_000_000
 
 
 def parse_slow_links(
-    options: Mapping[str, str], nodes: Sequence[str], data_centers: Mapping[str, str]
+    options: Mapping[str, str], nodes: Sequence[str], data_centers: Mapping[str, str] | None = None
 ) -> Mapping[tuple[str, str], int]:
     """Return by sender and receiver how much longer a message takes, ns. Raises PlanError for a link that there is not.
 
@@ -31,8 +31,8 @@ def parse_slow_links(
     longer time.
     """
     ends: dict[str, tuple[str, ...]] = {name: (name,) for name in nodes}
-    for center in data_centers.values():
-        ends[center] = tuple(name for name in nodes if data_centers[name] == center)
+    for name, center in (data_centers or {}).items():
+        ends[center] = (*ends.get(center, ()), name)
     found: dict[tuple[str, str], int] = {}
     for text in filter(None, options.get("slow", "").split(",")):
         match = _LINK.fullmatch(text)

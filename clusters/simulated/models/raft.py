@@ -502,7 +502,7 @@ class Raft:
         progress.match = max(progress.match, answer.last)
         progress.next = max(progress.next, progress.match + 1)
         self._count_copies(node, role)
-        if progress.next <= role.log.last:
+        if progress.next <= role.log.last and node.server is not None:
             self._send(node, role, message.sender, progress)
 
     def _count_copies(self, node: Node, role: Role) -> None:
@@ -515,6 +515,8 @@ class Raft:
             index -= 1
         if index > role.commit:
             self._commit(node, role, index)
+            if node.server is None:  # it was killed as it began to carry an entry out
+                return
             for name, progress in role.progress.items():
                 self._send(node, role, name, progress)
 
@@ -522,7 +524,7 @@ class Raft:
         role.commit = index
         role.moved.notify()
         self._machine.committed(node)
-        if role.is_leader and role.members.before and role.named_at <= index:
+        if node.server is not None and role.is_leader and role.members.before and role.named_at <= index:
             # The second step of a change of members: from now on the new ones decide alone.
             steps = self.propose_members(node, role.members.now)
             server_of(node).begin("members", steps)
@@ -619,6 +621,8 @@ class Raft:
             known = index + len(body.entries)
             if min(body.commit, known) > role.commit:
                 self._commit(node, role, min(body.commit, known))
+                if node.server is None:
+                    return
         answer = _Answer(
             log.group,
             role.term,

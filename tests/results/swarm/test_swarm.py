@@ -46,7 +46,7 @@ def test_each_seed_has_a_plan_of_its_own_and_all_features_come_up():
     assert {name for plan in plans for name in plan.nemeses} == {*NEMESES, *CHANGES} - {
         "lost-majority"
     }  # group 0's alone
-    assert {plan.nodes for plan in plans} == {3, 4, 5, 7}
+    assert {plan.nodes for plan in plans} == {3, 4, 5, 6, 7}
     assert {plan.system for plan in plans} == {FIVE, SIX}
     assert all(any(f"{verb}.at" in plan.options for plan in plans) for verb in ("kill", "pause", "cut"))
     assert all(
