@@ -256,7 +256,7 @@ class _Judge:
                 why = "no CREATE of it had begun" if later else "no operation can have created it"
                 yield _Odd("unexplained-sighting", "", None, f"is there, and {why}", later[:1])
                 return
-            for drop in self._acknowledged_by(sight, self._certain_removals(subject, removals)):
+            for drop in self._acknowledged_by(sight, _certain_removals(subject, creates, removals)):
                 if all(create.entirely_before(drop) for create in creates):
                     yield _Odd("older-sighting", "", None, "is there again", [*creates, drop])
                     return
@@ -272,14 +272,6 @@ class _Judge:
         shown = known.shown.get(subject, ())
         if shown and not certain and all(one.entirely_before(create) for one in removals for create in shown):
             yield _Odd("older-sighting", "gone", None, "is gone again", [*removals, *shown])
-
-    def _certain_removals(
-        self, subject: SchemaObject, removals: Iterable[PairedOperation]
-    ) -> Sequence[PairedOperation]:
-        """Return the removals after which the object is certainly gone: a rename leaves an index, as does another table's DROP."""
-        tables = {c.argument["table"] for c in self._case.changes.creates(subject)} if subject.kind == "index" else ()
-        own = {f"drop-{subject.kind}", "drop-keyspace"}
-        return [one for one in removals if one.f in own or (one.f.startswith("drop-") and len(tables) < 2)]
 
     def _acknowledged_by(self, sight: Sight, changes: Iterable[PairedOperation]) -> Sequence[PairedOperation]:
         """Return those of the changes that the node itself had carried out before the reading began."""
@@ -343,6 +335,24 @@ class _Judge:
 
     def _may_not_go_back(self, sight: Sight) -> bool:
         return not (self._by_log and sight.place.side == "disk")
+
+
+_GROUNDS: Final = {"index": "table", "view": "base"}
+"""What is dropped together with its table, and the argument of its CREATE that names the table."""
+
+
+def _certain_removals(
+    subject: SchemaObject, creates: Sequence[PairedOperation], removals: Iterable[PairedOperation]
+) -> Sequence[PairedOperation]:
+    """Return the removals after which the object is certainly gone: a rename leaves an index, as does the DROP of a table that some CREATE did not name."""
+    grounds = {create.argument[_GROUNDS[subject.kind]] for create in creates} if subject.kind in _GROUNDS else set()
+    own = {f"drop-{subject.kind}", "drop-keyspace"}
+    return [
+        one
+        for one in removals
+        if one.f in own
+        or (one.f.startswith("drop-") and grounds <= {one.argument.get("table", one.argument.get("name"))})
+    ]
 
 
 # ── the finding ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -258,6 +258,20 @@ def test_a_view_has_the_columns_of_the_table_that_it_is_of(shown: str, odd: Sequ
     assert sorted(one.evidence["part"] for one in anomalies) == sorted(odd)
 
 
+@pytest.mark.parametrize(("dropped", "odd"), [("s", []), ("t", ["older-sighting"])])
+@pytest.mark.parametrize(
+    "later", [(), ('@50 p1 n2 invoke create-view k.w {"base": "s", "primary_key": ["q", "a"]}', "@51 p1 n2 ok")]
+)
+def test_a_view_goes_with_the_table_that_it_was_made_on_and_with_no_other(
+    dropped: str, odd: Sequence[str], later: Sequence[str]
+) -> None:
+    drops = (f"@33 p1 n2 invoke drop-table k.{dropped}", "@34 p1 n2 ok")
+    history = (*OF_OTHER_BASES[:2], *OF_OTHER_BASES[4:], *drops, *later)
+    shown = view_of("t", "c:int*", "a:int+")
+    anomalies = found(history, [f"@30 running n2 {shown}", "@35 running n2 keyspace k", f"@40 running n2 {shown}"])
+    assert [one.type for one in anomalies] == odd
+
+
 VIEW = (
     '@20 p1 n2 invoke create-view k.w {"base": "t", "primary_key": ["c", "a"]}',
     "@25 p1 n2 ok",
