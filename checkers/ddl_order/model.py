@@ -31,6 +31,7 @@ from schemaquake.checkers.ddl_order.variables import (
     becomes,
     exists,
     is_a,
+    is_no,
     lacks,
     title,
 )
@@ -90,12 +91,17 @@ def model_refusal(operation: PairedOperation, vocabulary: Vocabulary) -> Change 
 
 
 def _proof_of_no_op(f: str, value: Mapping[str, Any], vocabulary: Vocabulary) -> Guard | None:
-    """Make the guard that a no-op proves; None for an index, which is not created either if another one has its column."""
+    """Make the guard that a no-op proves; None for an index, which is not created either if another one has its column.
+
+    Tables and views have names in common, and so have functions and aggregates: DROP … IF EXISTS of one kind leaves the other.
+    """
     verb, _, kind = f.partition("-")
     if kind == "index" and verb == "create":
         return None
     variable = Variable(_KINDS[kind], vocabulary.keyspace, value.get("name", ""))
-    return exists(variable) if verb == "create" else lacks(variable)
+    if verb == "create":
+        return exists(variable)
+    return is_no(variable, kind) if variable.kind in {"relation", "routine"} else lacks(variable)
 
 
 _KINDS: Final = {

@@ -27,6 +27,7 @@ __all__ = [
     "describe",
     "exists",
     "is_a",
+    "is_no",
     "lacks",
     "title",
 ]
@@ -123,6 +124,15 @@ def is_a(variable: Variable, kind: str) -> Guard:
         variable,
         lambda held: held == UNKNOWN or (isinstance(held, tuple) and held[0] == kind),
         f"{variable.object} is a {kind}",
+    )
+
+
+def is_no(variable: Variable, kind: str) -> Guard:
+    """Make the guard that a relation is no `table`, or no `view`, or that a routine is no `function`, or no `aggregate`."""
+    return Guard(
+        variable,
+        lambda held: held in (ABSENT, UNKNOWN) or (isinstance(held, tuple) and held[0] != kind),
+        f"{variable.object} is no {kind}",
     )
 
 

@@ -89,6 +89,8 @@ def _create_table(keyspace: Keyspace, value: Value, making: Making) -> Keyspace:
 
 def _drop_table(keyspace: Keyspace, value: Value, _making: Making) -> Keyspace:
     name = value["name"]
+    if name in keyspace.views:
+        raise _refusal("Cannot use DROP TABLE on a materialized view. Please use DROP MATERIALIZED VIEW instead.")
     if name not in keyspace.tables:
         return _unless_missing(value, keyspace, f"Table '{keyspace.name}.{name}' doesn't exist")
     views = [view.name for view in keyspace.views.values() if view.base is not None and view.base[1] == name]

@@ -220,6 +220,29 @@ def test_a_no_op_may_be_stale_but_not_made_up(existed: bool, valid: bool) -> Non
     assert check(history).valid is valid
 
 
+@pytest.mark.parametrize(
+    ("there", "dropped", "valid"),
+    [
+        ('create-view k.m {"base": "b", "primary_key": ["c", "a"]}', "drop-table k.m", True),
+        ('create-view k.m {"base": "b", "primary_key": ["c", "a"]}', "drop-view k.m", False),
+        ("create-table k.m a:int*", "drop-view k.m", True),
+        ("create-table k.m a:int*", "drop-table k.m", False),
+    ],
+)
+def test_a_drop_if_exists_of_one_kind_says_nothing_of_the_other(there: str, dropped: str, valid: bool) -> None:
+    history = [
+        *SETUP,
+        "@10 p5 n1 invoke create-table k.b a:int* c:int",
+        "@11 p5 n1 ok",
+        f"@20 p5 n1 invoke {there}",
+        "@21 p5 n1 ok",
+    ]
+    history += [f'@30 p0 n1 invoke {dropped} {{"if_exists": true}}', '@32 p0 n1 ok {"applied": false}']
+    history += ["@40 p5 n1 invoke drop-keyspace k", "@41 p5 n1 ok"]
+    reading = 'settled n1,n2 version v9 {"authority": "group0"}'
+    assert check(history, [reading]).valid is valid
+
+
 REFUSED = "fail AlreadyExists: Table 'k.s' already exists"
 
 
