@@ -35,6 +35,7 @@ from schemaquake.checkers.schema.objects import find_removals
 from schemaquake.checkers.schema.possible_parts import Part, list_possible_parts
 from schemaquake.checkers.schema.shapes import Shapes
 from schemaquake.checkers.schema.shown_parts import ShownPart, ShownParts
+from schemaquake.harness.ddl.cql import indexed_column
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict
@@ -337,22 +338,24 @@ class _Judge:
         return not (self._by_log and sight.place.side == "disk")
 
 
-_GROUNDS: Final = {"index": "table", "view": "base"}
-"""What is dropped together with its table, and the argument of its CREATE that names the table."""
-
-
 def _certain_removals(
     subject: SchemaObject, creates: Sequence[PairedOperation], removals: Iterable[PairedOperation]
 ) -> Sequence[PairedOperation]:
-    """Return the removals after which the object is certainly gone: a rename leaves an index, as does the DROP of a table that some CREATE did not name."""
-    grounds = {create.argument[_GROUNDS[subject.kind]] for create in creates} if subject.kind in _GROUNDS else set()
+    """Return the removals after which the object is certainly gone, whichever of the CREATEs made it; a rename leaves an index."""
     own = {f"drop-{subject.kind}", "drop-keyspace"}
     return [
         one
         for one in removals
-        if one.f in own
-        or (one.f.startswith("drop-") and grounds <= {one.argument.get("table", one.argument.get("name"))})
+        if one.f in own or (one.f.startswith("drop-") and all(_goes_with(one, create) for create in creates))
     ]
+
+
+def _goes_with(drop: PairedOperation, create: PairedOperation) -> bool:
+    """Tell whether the index or view that was created goes with the table or column that is dropped."""
+    made = create.argument
+    if made.get("table", made.get("base")) != drop.argument["name"]:
+        return False
+    return drop.f != "drop-column" or indexed_column(made["column"]) == drop.argument["column"]
 
 
 # ── the finding ──────────────────────────────────────────────────────────────────────────────────────────────────────

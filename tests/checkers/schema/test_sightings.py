@@ -272,6 +272,25 @@ def test_a_view_goes_with_the_table_that_it_was_made_on_and_with_no_other(
     assert [one.type for one in anomalies] == odd
 
 
+@pytest.mark.parametrize(("dropped", "odd"), [("d", []), ("c", ["older-sighting"])])
+def test_an_index_goes_with_its_column_and_with_no_other(dropped: str, odd: Sequence[str]) -> None:
+    again = [
+        "@26 p1 n2 invoke drop-index k.i", "@27 p1 n2 ok",
+        "@28 p1 n2 invoke create-index k.i t c", "@29 p1 n2 ok",
+        f"@33 p1 n2 invoke drop-column k.t {dropped}", "@34 p1 n2 ok",
+    ]  # fmt: skip
+    first = [
+        "@15 p1 n2 invoke add-column k.t d:int",
+        "@16 p1 n2 ok",
+        "@20 p1 n2 invoke create-index k.i t d",
+        "@25 p1 n2 ok",
+    ]
+    history = [*(first if dropped == "d" else ()), *again[0 if dropped == "d" else 2 :]]
+    memory = "live k.i CREATE INDEX i ON k.t (c)"
+    sightings = ["@30 running n2 version v", "@35 running n2 version v", f"@40 running n2 {memory}"]
+    assert [one.type for one in found(history, sightings) if one.objects == ("k.i",)] == odd
+
+
 VIEW = (
     '@20 p1 n2 invoke create-view k.w {"base": "t", "primary_key": ["c", "a"]}',
     "@25 p1 n2 ok",
