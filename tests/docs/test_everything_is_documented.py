@@ -106,7 +106,7 @@ def test_grudges_and_targets_are_those_of_the_page() -> None:
     table = dict(
         re.findall(r"^\| `([\w-]+)` \| .* \| (\d) \|$", pages.section("nemeses.md", "partition"), re.MULTILINE)
     )
-    assert table == {kind: str(FEWEST_NODES.get(kind, 2)) for kind in [*BUILDERS, "primaries"]}
+    assert table == {kind: str(FEWEST_NODES.get(kind, 2)) for kind in [*BUILDERS, "primaries", "data-center"]}
     for target in TARGETS:
         assert f"`{target}`" in pages.section("nemeses.md", "What all nemeses have in common")
 
