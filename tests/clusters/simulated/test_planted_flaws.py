@@ -53,7 +53,7 @@ PLANTED = {
         seed=1,
         named={"rate": 20, "time_limit_s": 25},
     ),
-    "replay-refused": Planted(SIX, "schema-churn", ("kill",), named={"rate": 40, "time_limit_s": 120}, seed=3),
+    "replay-refused": Planted(SIX, "schema-churn", ("kill",), named={"rate": 40, "time_limit_s": 120}, seed=22),
     "out-of-order": Planted(OLD["0.7"], "racing-ddl", options=ONCE, seed=1),
     "no-agreement": Planted(OLD["0.7"], "racing-ddl", options={"races": "1"}, seed=1),
     "uuid-clock": Planted(
@@ -61,8 +61,8 @@ PLANTED = {
     ),
     "marker-in-log": Planted(OLD["0.7"], "schema-churn", options={"kill.at": "0.7/apply/a5@60"}, seed=1, named=CHURN),
     "counter-id": Planted(OLD["1.1"], "racing-ddl", options={"races": "3"}, seed=1),
-    "nanotime": Planted(OLD["1.1"], "schema-churn", ("kill",), {"mode": "single"}, seed=1, named=CHURN),
-    "name-id": Planted(OLD["1.2"], "schema-churn", ("kill",), seed=1, named={"rate": 20, "time_limit_s": 30}),
+    "nanotime": Planted(OLD["1.1"], "schema-churn", ("kill",), {"mode": "single"}, seed=7, named=CHURN),
+    "name-id": Planted(OLD["1.2"], "drop-recreate", ("kill",), {"races": "6"}, seed=3),
     "purge": Planted(OLD["3.11"], "schema-churn", ("partition",), seed=4, named=CHURN),
     "partial-flush": Planted(
         OLD["3.11"], "create-table", options={"races": "4", "kill.at": "1.1/merge/m2h@20"}, seed=1
@@ -73,11 +73,13 @@ PLANTED = {
         SCYLLA,
         "schema-churn",
         options={"kill.at": "group0/apply/g7a@20"},
-        seed=1,
+        seed=7,
         named={"rate": 20, "time_limit_s": 30},
     ),
-    "short-snapshot": Planted(SCYLLA, "schema-churn", ("kill",), seed=1, named={"rate": 80, "time_limit_s": 100}),
-    "peer-gap": Planted(SIX, "schema-churn", ("kill",), named={"rate": 60, "time_limit_s": 100}, seed=1),
+    "short-snapshot": Planted(SCYLLA, "schema-churn", ("kill",), seed=4, named={"rate": 80, "time_limit_s": 100}),
+    "peer-gap": Planted(
+        SIX, "schema-churn", ("kill",), {"snapshots": "often"}, seed=11, named={"rate": 60, "time_limit_s": 25}
+    ),
 }
 QUICK = {"type-race", "write-meets-drop", "old-ballot"}
 ELSEWHERE = {"computed-memory", "own-retry", "files-stay", "retry-new-id", "vote-not-kept"} | RING_FLAWS | LOSS_FLAWS
