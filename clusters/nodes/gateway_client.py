@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from py4j.java_gateway import GatewayClient
+from py4j.java_gateway import GatewayClient, GatewayConnection
 from py4j.protocol import get_return_value, is_error
 
 __all__ = ["OwnErrors"]
 
 
 class OwnErrors(GatewayClient):  # type: ignore[misc]
-    """Raises errors while the answer is read, before anybody's handler of errors is asked."""
+    """Raises errors while the answer is read, before anybody's handler of errors is asked; leaves no socket open where none answers."""
 
     def send_command(self, command: str, retry: bool = True, binary: bool = False) -> Any:
         """Send a command; return the answer in Py4J's protocol. Raises Py4JJavaError, Py4JError."""
@@ -23,3 +23,12 @@ class OwnErrors(GatewayClient):  # type: ignore[misc]
         if not binary and is_error(answer)[0]:
             get_return_value(answer, self)
         return answer
+
+    def _create_connection(self) -> Any:
+        connection = GatewayConnection(self.gateway_parameters, self.gateway_property)
+        try:
+            connection.start()
+        except Exception:
+            connection.socket.close()  # of a gateway that was ended while it was asked
+            raise
+        return connection

@@ -43,7 +43,6 @@ VERBOSE = ManagementCall(bean="java.lang:type=ClassLoading", name="Verbose", arg
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),  # Py4J's, where it meets a gateway that has gone
     pytest.mark.skipif(JAVA is None or gateway_jar() is None, reason="no Java, or no PySpark with Py4J's jar"),
 ]
 
