@@ -16,9 +16,10 @@ import pytest
 from ports import next_port
 from py4j import java_gateway
 from py4j.java_gateway import GatewayParameters, JavaGateway
-from py4j.protocol import Py4JError, get_return_value, is_error
+from py4j.protocol import Py4JError, Py4JNetworkError, get_return_value, is_error
 
 from schemaquake.clusters.nodes.client_port import ClientPort
+from schemaquake.clusters.nodes.gateway_client import OwnErrors
 from schemaquake.clusters.nodes.management import CallRefused, Management, NoManagement, gateway_jar
 from schemaquake.clusters.nodes.node import ServerNode
 from schemaquake.clusters.systems.topology import ManagementCall, ToolCommand
@@ -70,7 +71,7 @@ def management(server):
     until(
         lambda: all(thread.name != "management" for thread in threading.enumerate()), deadline_s=60, what="no call left"
     )
-    gc.collect()  # while those warnings are ignored
+    gc.collect()  # what is open and forgotten is told now, and not in the tests of others
 
 
 def ask(management, call, *, limit_s=60):
@@ -118,6 +119,13 @@ def test_what_a_server_throws_is_told_beside_a_session_of_spark(management, monk
         ask(management, UNKNOWN)
     with pytest.raises(NoManagement, match="InstanceNotFound"):
         ask(management, NO_BEAN)
+
+
+def test_where_no_gateway_is_any_more_no_socket_stays_open():
+    client = OwnErrors(gateway_parameters=GatewayParameters(port=next_port()))
+    with pytest.raises(Py4JNetworkError):
+        client.send_command("anything", retry=False)
+    gc.collect()  # what is open and forgotten is told now
 
 
 @pytest.mark.parametrize("token", [None, "guessed"])
