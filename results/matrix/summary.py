@@ -74,7 +74,7 @@ def headline(matrix: Matrix) -> str:
     if broke or held:
         parts += _decided_parts(matrix, broke, held, only=not undecided and not not_run)
     else:
-        parts.append(f"Nothing is decided on {_systems(matrix)}")
+        parts.append(_nothing_decided(matrix))
     if undecided and len(undecided) < len(matrix.systems):
         parts.append(
             f"{len(undecided)} {'is' if len(undecided) == 1 else 'are'} not decided ({_named(matrix, undecided)})"
@@ -83,6 +83,16 @@ def headline(matrix: Matrix) -> str:
         parts.append(f"{len(not_run)} {'was' if len(not_run) == 1 else 'were'} not run ({_named(matrix, not_run)})")
     sentence = f"{'; '.join(parts)}."
     return sentence if matrix.finished is not None else f"Not finished. {sentence}"
+
+
+def _nothing_decided(matrix: Matrix) -> str:
+    """Say that no system is decided as a whole, and how many cells held."""
+    held = sum(cell.state == "held" and cell.anomaly is None for cell in matrix.cells)
+    if not held:
+        return f"Nothing is decided on {_systems(matrix)}"
+    return (
+        f"No anomaly was found in {counted(held, 'decided cell')}, but not every cell is decided on {_systems(matrix)}"
+    )
 
 
 def _decided_parts(matrix: Matrix, broke: Sequence[str], held: Sequence[str], *, only: bool) -> list[str]:

@@ -72,6 +72,14 @@ def test_the_headline_says_what_the_cells_say(states: list[CellState], sentence:
     assert headline(of(*states)) == sentence
 
 
+def test_what_held_is_told_where_no_version_is_decided_as_a_whole():
+    made = of("held", finished=None)
+    made = replace(made, cells=(*made.cells, *of("not run").cells))
+    assert headline(made) == (
+        "Not finished. No anomaly was found in 1 decided cell, but not every cell is decided on 1 version of Cassandra."
+    )
+
+
 def test_an_unfinished_matrix_says_so_first():
     assert headline(of("broke", "held", finished=None)).startswith("Not finished. ")
 
