@@ -35,7 +35,7 @@ from schemaquake.nemeses.schedule.targets import named
 from schemaquake.nemeses.topology import standard_options as standard
 from schemaquake.nemeses.topology.attempts import all_up, changing, lacks, refused, serving_members, some_other
 from schemaquake.nemeses.topology.planning import ANY, nobody_changes, planned
-from schemaquake.nemeses.topology.requests import ask_as_client
+from schemaquake.nemeses.topology.requests import ask_as_client, refuse_unrecorded
 
 __all__ = ["ReloadTable"]
 
@@ -134,9 +134,7 @@ class ReloadTable:
             return "the files of this cluster are not the run's own"
         return lacks(cluster, "snapshot", "refresh")
 
-    def operate(self, cluster: Cluster, operation: Fault) -> Completion:  # noqa: ARG002 - others depend on it
-        """Refuse: a schema change that nothing records would be one that no checker knows of."""
-        return refused("requests of clients cannot be recorded here")
+    operate = refuse_unrecorded
 
     def operate_as_client(self, cluster: Cluster, operation: Fault, requests: Requests) -> Completion:
         """Take a snapshot on every node, exchange the table, and have every node take up its copy."""

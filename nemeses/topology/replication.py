@@ -25,7 +25,7 @@ from schemaquake.nemeses.schedule.options import configured
 from schemaquake.nemeses.topology import standard_options as standard
 from schemaquake.nemeses.topology.attempts import all_up, changing, lacks, refused, serving_members, some_other
 from schemaquake.nemeses.topology.planning import ANY, nobody_changes, planned
-from schemaquake.nemeses.topology.requests import ask_as_client
+from schemaquake.nemeses.topology.requests import ask_as_client, refuse_unrecorded
 
 __all__ = ["RfChange"]
 
@@ -76,9 +76,7 @@ class RfChange:
         """Say why rows cannot be brought to their new replicas here."""
         return lacks(cluster, "repair")
 
-    def operate(self, cluster: Cluster, operation: Fault) -> Completion:  # noqa: ARG002 - others depend on it
-        """Refuse: a schema change that nothing records would be one that no checker knows of."""
-        return refused("requests of clients cannot be recorded here")
+    operate = refuse_unrecorded
 
     def operate_as_client(self, cluster: Cluster, operation: Fault, requests: Requests) -> Completion:
         """Alter the keyspace through a node that serves, then repair all nodes, one after another."""

@@ -6,11 +6,13 @@ from typing import Final
 
 from schemaquake.harness.errors import ClusterError
 from schemaquake.harness.model.operation import Completion
+from schemaquake.harness.model.protocols import Cluster, Fault
 from schemaquake.harness.model.steps import Invoke
 from schemaquake.harness.model.topology import Attempt, Requests
 from schemaquake.harness.wait import tasks
+from schemaquake.nemeses.topology.attempts import refused
 
-__all__ = ["ask_as_client"]
+__all__ = ["ask_as_client", "refuse_unrecorded"]
 
 _S: Final = 1_000_000_000
 
@@ -29,3 +31,8 @@ def ask_as_client(requests: Requests, coordinator: str, operation: Invoke, *, co
         seconds=(tasks().clock.now_ns() - began_ns) / _S,
         answer=completion.error or "",
     )
+
+
+def refuse_unrecorded(_nemesis: object, cluster: Cluster, operation: Fault) -> Completion:  # noqa: ARG001 - others depend on them
+    """Refuse: a schema change that nothing records would be one that no checker knows of."""
+    return refused("requests of clients cannot be recorded here")
