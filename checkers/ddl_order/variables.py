@@ -131,7 +131,7 @@ def is_no(variable: Variable, kind: str) -> Guard:
     """Make the guard that a relation is no `table`, or no `view`, or that a routine is no `function`, or no `aggregate`."""
     return Guard(
         variable,
-        lambda held: held in (ABSENT, UNKNOWN) or (isinstance(held, tuple) and held[0] != kind),
+        lambda held: not (isinstance(held, tuple) and held[0] == kind),
         f"{variable.object} is no {kind}",
     )
 
