@@ -8,7 +8,7 @@ Cosmic Ray makes the mutants, in a copy of the tree under `.mutants/`, and keeps
 module. Each mutant is met by a warm run of the module's tests (`scripts/warm_tests.py`). A session is begun anew when its module or one of its tests has changed. `tests/mutants.toml` names the tests of
 modules that have tests of their own (else: the folder of the tests that mirrors the module's) and the survivors that were
 argued away. Mutants of annotations, which are never evaluated, and of sentences (f-strings), which tests compare with nothing on
-purpose, are left out. A mutant that its tests need twenty times as long for is killed. The exit code is 1 if less than 95 % were killed.
+purpose, are left out. A mutant that its tests need ten times the CPU time for, or twenty times as long, is killed. The exit code is 1 if less than 95 % were killed.
 """
 
 from __future__ import annotations

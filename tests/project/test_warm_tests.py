@@ -19,9 +19,16 @@ PYTEST = ("-q", "-p", "no:cacheprovider", "-p", "no:schemaquake", "-p", "no:xdis
 FILES = {
     "schemaquake/__init__.py": "",
     "schemaquake/base.py": "ONE = 1\n",
-    "schemaquake/judge.py": "from schemaquake import base\n\ndef twice(x):\n    return x + x * base.ONE\n",
+    "schemaquake/judge.py": (
+        "from schemaquake import base\n\nONE = 1\n\ndef twice(x):\n    if x < 0:\n        return -x\n"
+        "    return x + x * base.ONE * ONE\n\ndef seven():\n    return 7\n"
+    ),
     "schemaquake/user.py": "import schemaquake.judge\n\ndef four():\n    return schemaquake.judge.twice(2)\n",
-    "tests/test_user.py": ("from schemaquake import user\n\ndef test_four():\n    assert user.four() == 4\n"),
+    "tests/test_user.py": (
+        "from pathlib import Path\n\nfrom schemaquake import judge, user\n\n"
+        "def test_four():\n    assert user.four() == 4\n    assert not Path('broken').exists()\n\n"
+        "def test_seven():\n    assert judge.seven() == 7\n"
+    ),
 }
 
 
@@ -59,6 +66,45 @@ def test_each_run_sees_the_module_as_it_is(tree: Path, served: subprocess.Popen[
     assert ask(tree) == 1
     (tree / "schemaquake/judge.py").write_text(whole, encoding="utf-8")
     assert ask(tree) == 0
+
+
+def test_of_a_changed_statement_the_tests_that_come_to_it_are_run(tree: Path, served: subprocess.Popen[str]) -> None:
+    assert float(served.stdout.readline()) > 0
+    whole = (tree / "schemaquake/judge.py").read_text(encoding="utf-8")
+    for before, after, code in (
+        ("return -x", "return x", 0),  # no test comes here
+        ("return 7", "return 8", 1),
+        ("x + x", "x - x", 1),
+        ("x + x", "x + 9 ** 9 ** 9", 70),  # does not end
+        ("ONE = 1", "ONE = 2", 1),  # works when it is imported: all tests
+        ("", "raise ValueError\n", 2),
+    ):
+        (tree / "schemaquake/judge.py").write_text(whole.replace(before, after, 1), encoding="utf-8")
+        assert ask(tree) == code, after
+    (tree / "broken").touch()
+    for before, code in (("return 7", 0), ("x + x", 1)):  # the test of the other fails now
+        (tree / "schemaquake/judge.py").write_text(whole.replace(before, before + " + 0"), encoding="utf-8")
+        assert ask(tree) == code
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "lines"),
+    [
+        ("return -x", "return x", range(7, 8)),
+        ("x > 0", "x >= 0", range(4, 8)),
+        ("x * base.ONE", "x + base.ONE", range(8, 9)),
+        ("def twice(x)", "def twice(x=1)", None),
+        ("import base", "import base as base", None),
+        ("@once\n", "", None),
+        ("", "", None),
+    ],
+)
+def test_the_innermost_statement_that_was_changed_is_found(before: str, after: str, lines: range | None) -> None:
+    source = (
+        "from schemaquake import base\n\ndef twice(x):\n    if x > 0:\n        pass\n    else:\n        return -x\n"
+        "    return x + x * base.ONE\n\n@once\ndef other(): ...\n"
+    )
+    assert runpy.run_path(str(WARM))["find_statement"](source, source.replace(before, after, 1)) == lines
 
 
 def test_a_server_ends_with_whoever_started_it_and_with_a_run_that_nobody_waits_for(
