@@ -102,6 +102,10 @@ TWINS = {
         [K, T, S, "create-index k.i s c", "drop-index k.i", I, "drop-table k.s", "drop-index k.i"],
         [K, T, S, "create-index k.i s c", "drop-index k.i", I, "drop-table k.t", "drop-index k.i"],
     ),
+    "an index goes with the table that it is on now, of whatever name": (
+        [K, T, S, I, "drop-index k.i", "create-index k.i s c", "drop-table k.t", "drop-index k.i"],
+        [K, T, S, I, "drop-index k.i", "create-index k.i s c", "drop-table k.s", "drop-index k.i"],
+    ),
     "an index goes with the column that it is on now": (
         [K, T, S, "create-index k.i s c", "drop-index k.i", I, "drop-column k.s c", "drop-index k.i"],
         [K, T, S, "create-index k.i s c", "drop-index k.i", I, "drop-column k.t c", "drop-index k.i"],
@@ -399,6 +403,7 @@ def test_a_no_op_of_an_index_proves_nothing_for_another_index_may_have_its_colum
     assert (found.alternatives[1].guards, found.alternatives[1].effects) == ((), ())
     dropped = modelled(f"drop-index k.i {IF_THERE}", 'ok {"applied": false}')
     assert dropped is not None
+    assert dropped.stale, "a coordinator that is not known to ask first may be behind"
 
 
 def test_where_a_log_decides_a_change_that_was_told_of_without_a_condition_was_made() -> None:
@@ -437,6 +442,13 @@ def test_a_create_that_is_refused_for_what_is_there_proves_it(change: str, answe
         assert found.alternatives[0].effects == ()
 
 
+def test_servers_of_which_nothing_is_known_may_drop_a_column_on_which_something_depends() -> None:
+    operations, vocabulary = asked([T, I, V, "drop-column k.t c"])
+    change = model_change(operations[-1], vocabulary)
+    assert change is not None
+    assert [guard.needs for guard in change.alternatives[0].guards] == ["k.t is a table", "column c of k.t exists"]
+
+
 def test_a_guard_says_what_it_needs() -> None:
     changes = [K, U, T, I, V, F, A]
     said: dict[str, Any] = {}
@@ -446,6 +458,8 @@ def test_a_guard_says_what_it_needs() -> None:
         "drop-table k.t",
         "drop-column k.t c",
         "create-table k.s a:int* x:u",
+        "rename-column k.t c>e",
+        "rename-field k.u f>g",
     ):
         operations, vocabulary = asked([*changes, "add-column k.t d:u", last])
         change = model_change(operations[-1], vocabulary, keeps_dependents=True)
@@ -457,4 +471,6 @@ def test_a_guard_says_what_it_needs() -> None:
         "drop-table k.t": ["k.t is a table", "k.v is not a view of k.t"],
         "drop-column k.t c": ["k.t is a table", "column c of k.t exists", "index k.i is not on column c of k.t", "k.v is not a view of k.t"],
         "create-table k.s a:int* x:u": ["keyspace k exists", "table k.s does not exist", "type k.u exists"],
+        "rename-column k.t c>e": ["k.t is a table", "column c of k.t exists", "column e of k.t does not exist"],
+        "rename-field k.u f>g": ["type k.u exists", "field f of type k.u exists", "field g of type k.u does not exist"],
     }  # fmt: skip

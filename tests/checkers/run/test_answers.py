@@ -58,6 +58,12 @@ def strange(lines: list[str], **changed: Any) -> list[str]:
             [*WHOLE, *(line for at in range(30, 60, 2) for line in asked(at, "cas", "fail not applied"))],
             id="not applied",
         ),
+        pytest.param([PLAN, *NOTES, *SETUP, *asked(10), *asked(190), *asked(200)], id="asked as phases begin and end"),
+        pytest.param([PLAN, *NOTES, *SETUP, *asked(90), *asked(120), *asked(220)], id="asked as the first phase ends"),
+        pytest.param(
+            [line for line in [PLAN, *NOTES, *SETUP, *asked(120), *asked(220)] if "@90" not in line],
+            id="a phase that did not end, which is for others to tell",
+        ),
         pytest.param(
             [PLAN, *NOTES, '@2 p0 n1 invoke cql k {"statement": "x"}', "@3 p0 n1 ok", *asked(20)], id="free text"
         ),
@@ -83,6 +89,30 @@ def test_an_answer_of_another_question_is_strange(changed: dict[str, Any]) -> No
     assert len(strange(WHOLE, **changed)) == 1
 
 
+def test_the_first_of_several_answers_at_another_level_is_named() -> None:
+    odd = [*WHOLE, *asked(30, answer='ok {"consistency": "ONE"}'), *asked(40, answer='ok {"consistency": "ONE"}')]
+    (said,) = strange(odd)
+    asked_at = [row["index"] for row in judged(odd).history.to_pylist() if row["time"] == 30_000_000]
+    assert said == f"op {asked_at[0]} was asked at one level and answered at another"
+
+
+@pytest.mark.parametrize("column", ["node", "key"])
+def test_the_first_of_several_answers_about_something_else_is_named(column: str) -> None:
+    records = judged(WHOLE)
+    rows = records.history.to_pylist()
+    ends = [row for row in rows if (row["f"], row["type"]) == ("get", "ok")]
+    for row in ends:
+        row[column] = "k.other"
+    history = pa.Table.from_pylist(rows, schema=HISTORY)
+    (said,) = find_misplaced_answers(Evidence.of(Records.of(history, records.observations)))
+    assert said == f"op {ends[0]['index'] - 1} was asked and answered with two values of {column}"
+
+
+def test_where_nothing_was_answered_nothing_was_answered_otherwise() -> None:
+    assert strange([*NOTES, "@30 p30 n1 invoke get k.t"]) == []
+    assert strange(list(NOTES)) == []
+
+
 @pytest.mark.parametrize("at", [20, 120, 220])
 def test_a_phase_in_which_nothing_was_asked_is_strange(at: int) -> None:
     gone = set(asked(at))
@@ -96,10 +126,22 @@ def test_rows_of_a_keyspace_that_nothing_created_are_strange() -> None:
     assert strange([line.replace("p0 n1 ok", "p0 n1 info timed out") for line in WHOLE]) == []
 
 
+def test_a_keyspace_in_which_a_table_may_have_been_made_is_made_by_none_of_that() -> None:
+    lines = [line for line in WHOLE if line not in SETUP]
+    assert len(strange([*lines, *made("create-table k.t a:int*", "info no")])) == 1
+    assert strange([*lines, *made("create-table k.t a:int*", "ok")]) == [], "it was there"
+
+
+def test_a_keyspace_that_nobody_uses_need_not_be_there() -> None:
+    assert strange([*WHOLE, *made("create-keyspace l", "info no")]) == []
+
+
 def test_operations_of_which_none_was_ever_acknowledged_are_strange() -> None:
     tried = [line for at in range(30, 40, 2) for line in asked(at, "batch", "fail Unavailable: 1 of 2")]
     assert strange([*WHOLE, *tried]) == ["none of 5 operations batch was acknowledged"]
     assert strange([*WHOLE, *tried, *asked(50, "batch")]) == []
+    more = asked(60, "batch", "fail Unavailable: 1 of 2")
+    assert strange([*WHOLE, *tried, *more]) == ["none of 6 operations batch was acknowledged"]
 
 
 REFUSED = "fail InvalidRequest: it cannot be done"
@@ -108,11 +150,32 @@ REFUSED = "fail InvalidRequest: it cannot be done"
 def test_an_operation_that_was_refused_as_wrong_beside_others_that_were_not_is_strange() -> None:
     for at in (50, 150, 250):
         assert len(strange([*WHOLE, *asked(at, answer=REFUSED)])) == 1
+    for other in ("a", "l"):  # what goes on in other keyspaces is no reason
+        assert len(strange([*WHOLE, *asked(50, answer=REFUSED), f"@15 p9 n1 invoke create-keyspace {other}"])) == 1
+
+
+def test_a_refusal_without_words_is_told_once() -> None:
+    assert len(strange([*WHOLE, *asked(50, answer="fail")])) == 1
+
+
+@pytest.mark.parametrize(("ends", "explained"), [(19_999, False), (20_001, True), (29_000, True)])
+def test_a_fault_explains_refusals_for_ten_seconds(ends: int, *, explained: bool) -> None:
+    lines = [*WHOLE, *asked(30_000, answer=REFUSED), *fault(1000, ends)]
+    assert (strange(lines) == []) is explained
+
+
+OTHER_KEY = [line.replace("k.t", "k.s") for line in asked(50, answer=REFUSED)]
 
 
 @pytest.mark.parametrize(
     "lines",
     [
+        pytest.param([*WHOLE, *OTHER_KEY], id="nothing of its key was ever accepted"),
+        pytest.param([*WHOLE, "@30 p30 n1 invoke get k.s", *OTHER_KEY], id="of its key something was never answered"),
+        pytest.param(
+            [*WHOLE, *asked(50, answer=REFUSED), "@45 p9 n1 invoke alter-options k.t comment=x", "@50 p9 n1 ok"],
+            id="just after its table changed",
+        ),
         pytest.param([*WHOLE, *asked(50, answer="fail Unavailable: 1 of 2")], id="nodes are missing"),
         pytest.param([*WHOLE, *asked(50, answer="fail not applied")], id="its condition did not hold"),
         pytest.param([*WHOLE, *asked(12, answer=REFUSED)], id="nothing of its key was accepted before it"),
@@ -154,6 +217,9 @@ def test_a_refusal_without_an_error_is_strange() -> None:
 @pytest.mark.parametrize("what", ["create-table k.x a:int*", "create-type k.x a:int"])
 def test_a_create_that_is_refused_for_an_object_that_nothing_made_is_strange(what: str) -> None:
     assert len(strange([*WHOLE, *made(what, THERE)])) == 1
+    beside = [*made("create-table k.y a:int*", "ok", at=23), *made("create-table k.v a:int*", "ok", at=24)]
+    refused = made("create-table k.w a:int*", "fail InvalidRequest: no", at=26)
+    assert len(strange([*WHOLE, *beside, *refused, *made(what, THERE)])) == 1, "others are not it"
 
 
 @pytest.mark.parametrize(
@@ -162,8 +228,11 @@ def test_a_create_that_is_refused_for_an_object_that_nothing_made_is_strange(wha
         pytest.param([*made("create-table k.x a:int*", "ok", at=25), *FRESH], id="made before"),
         pytest.param(made("create-table k.t a:int*", "fail", at=40)[:1], id="never answered"),
         pytest.param(["@29 p1 n1 invoke create-table k.x a:int*", *FRESH], id="made at once"),
+        pytest.param([*FRESH, "@31 p1 n1 invoke create-table k.x a:int*"], id="perhaps made in its last moment"),
         pytest.param(["@29 p1 n1 invoke create-type k.x a:int", *FRESH], id="another kind of that name"),
         pytest.param([*made("create-table other.x a:int*", THERE)], id="an older keyspace"),
+        pytest.param(made("create-index k.i t c", THERE), id="an index: its column may have another one"),
+        pytest.param(made("add-column k.x c:int", THERE), id="a column"),
         pytest.param(made("create-table k.x a:int*", "fail InvalidRequest: no"), id="another reason"),
         pytest.param(
             ['@28 p1 n1 invoke cql k {"statement": "CREATE TABLE k.x"}', "@29 p1 n1 ok", *FRESH], id="free text"
@@ -172,6 +241,25 @@ def test_a_create_that_is_refused_for_an_object_that_nothing_made_is_strange(wha
 )
 def test_what_may_have_been_there_is_not_strange(lines: list[str]) -> None:
     assert strange([*WHOLE, *lines]) == []
+
+
+@pytest.mark.parametrize(
+    ("create", "answered", "strange_too"),
+    [
+        ("@2 p0 n1 invoke create-keyspace k", "@3 p0 n1 ok", True),
+        ('@2 p0 n1 invoke create-keyspace k {"if_not_exists": true}', '@3 p0 n1 ok {"applied": true}', True),
+        ('@2 p0 n1 invoke create-keyspace k {"if_not_exists": true}', '@3 p0 n1 ok {"applied": false}', False),
+        ('@2 p0 n1 invoke create-keyspace k {"if_not_exists": true}', "@3 p0 n1 ok", False),
+        ("@2 p0 n1 invoke create-keyspace k", "@3 p0 n1 info timed out", False),
+        ("@2 p0 n1 invoke create-keyspace k", "@31 p0 n1 ok", False),
+        ("@40 p0 n1 invoke create-keyspace k", "@41 p0 n1 ok", False),
+    ],
+)
+def test_only_in_a_keyspace_that_was_certainly_made_before_nothing_is_older(
+    create: str, answered: str, *, strange_too: bool
+) -> None:
+    lines = [line for line in WHOLE if line not in SETUP]
+    assert bool(strange([*lines, create, answered, *FRESH])) is strange_too
 
 
 def test_what_was_made_later_was_not_there() -> None:
