@@ -69,7 +69,7 @@ class Promise:
         """Return True if the cell's races test the promise."""
         if cell.mode not in self.modes if self.modes else cell.mode == CONTROL:
             return False
-        if self.faults and not set(self.faults) & set(cell.nemeses):
+        if self.faults and not set(self.faults) & set(cell.nemesis_names):
             return False
         return not self.tried_by or cell.workload in self.tried_by
 
@@ -218,4 +218,4 @@ def _why_absent(promise: Promise, matrix: Matrix) -> str:
 def _why_not(judged: Iterable[OnSystem]) -> str:
     """Describe why the promise was decided on none of these systems."""
     undecided = tuple(dict.fromkeys(why for one in judged for why in one.undecided))
-    return f"no try was decided ({'; '.join(undecided)})" if undecided else "no race that tests it was run"
+    return f"no try was decided ({'; '.join(undecided)})" if undecided else "nothing that tests it was run"

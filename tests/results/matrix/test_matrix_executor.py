@@ -73,7 +73,8 @@ import json, pathlib, sys
 plan, runs, answer = map(pathlib.Path, sys.argv[1:4])
 run = runs / "20260101T000000Z-w-s"
 run.mkdir()
-(run / "plan.json").write_bytes(plan.read_bytes())
+(run / "whole").write_bytes(plan.read_bytes())
+(run / "whole").rename(run / "plan.json")  # whole as soon as it is seen
 print("booted", flush=True)
 sys.stdin.read()
 """

@@ -95,7 +95,7 @@ def test_what_was_not_decided_keeps_no_promise_and_says_why(state: CellState):
 
 def test_what_an_era_cannot_express_keeps_no_promise():
     one = judge(promise(), found(cell("not applicable", reason="it has no columns")))
-    assert (one.state, one.reason) == ("not judged", "no race that tests it was run")
+    assert (one.state, one.reason) == ("not judged", "nothing that tests it was run")
 
 
 def test_tries_do_not_count_where_the_very_anomaly_was_not_decided():
@@ -122,6 +122,31 @@ def test_what_needs_a_fault_is_not_tried_without_it():
     with_fault = promise(faults=["kill"])
     assert judge(with_fault, found(cell("held", 0, 7))).state == "not judged"
     assert judge(with_fault, found(cell("held", 0, 7, mode="barrier", nemeses=("kill", "pause")))).tried == 7
+
+
+def test_a_nemesis_counts_by_its_name_whatever_its_options_are():
+    joining = promise(faults=["bootstrap"])
+    aimed = found(cell("held", 0, 3, mode="barrier", nemeses=("bootstrap:aim=kill@stream",)))
+    assert judge(joining, aimed).tried == 3
+    other = found(cell("held", 0, 3, mode="barrier", nemeses=("abort-bootstrap:aim=kill@stream",)))
+    assert judge(joining, other).state == "not judged"
+
+
+@pytest.mark.parametrize(
+    ("identity", "anomaly"),
+    [
+        ("6.0-quorums-meet", "missed-rows"),
+        ("6.0-schema-before-bootstrap", "schema-disagreement"),
+        ("6.0-ordered-with-topology", "forked-metadata-log"),
+    ],
+)
+def test_a_matrix_of_operations_judges_what_is_promised_of_a_changing_ring(identity: str, anomaly: str):
+    def run(state: CellState, broken: int, kind: str | None = None) -> Cell:
+        return cell(state, broken, 3, anomaly=kind, workload="descriptors", mode="barrier", nemeses=("bootstrap",))
+
+    assert judged(identity, found(run("held", 0))).state == "kept"
+    assert judged(identity, found(run("broke", 1), run("broke", 1, anomaly))).state == "broken"
+    assert judged(identity, found(cell("held", 0, 7))).state == "not judged", "races of a ring at rest do not try it"
 
 
 def test_any_anomaly_breaks_what_promises_that_there_is_none():

@@ -198,7 +198,7 @@ def test_every_promise_is_there_with_what_became_of_it(text: str):
         assert promise.says in words
     assert "✓ kept Kept in 84 tries on 1 version." in words
     assert "✕ broken Broken on 3 of 3 versions." in words
-    assert "– not judged Not judged: no node joins during a matrix." in words
+    assert "– not judged Not judged: nodes are made to join from 3.0 on only." in words
     assert "admitted weakness" in words
 
 
