@@ -1,7 +1,8 @@
 """Mentions: the objects of the history that a server's message names, and the changes that raced for them.
 
-Servers name an object as `keyspace.name`, a table by its id, or with no more than `index i`; the last form counts only
-if the history has a single object of that kind and name.
+Servers name an object as `keyspace.name`, a table by its id, by its management bean (`keyspace=ks,table=t`) or by its data
+directory (`/ks/t-…`), or with no more than `index i`; the last form counts only if the history has a single object of that
+kind and name.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from schemaquake.harness.model.records import plain
 __all__ = ["Mentions"]
 
 _QUALIFIED: Final = re.compile(r"(?<![\w.])\"?(\w+)\"?\.\"?(\w+)")
+_BEAN: Final = re.compile(r"\bkeyspace=(\w+),(?:table|columnfamily|scope)=(\w+)")
+_DIRECTORY: Final = re.compile(r"/(\w+)/(\w+)-[0-9a-f]{32}(?![0-9a-f])")
 _ID: Final = re.compile(r"(?<![0-9a-f])[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}(?![0-9a-f])")
 _BARE: Final = re.compile(r"\b(keyspace|table|view|type|function|aggregate|index) [`'\"]?(\w+)(?![\w.])", re.IGNORECASE)
 
@@ -54,7 +57,8 @@ class Mentions:
 
     def keys(self, text: str) -> Sequence[str]:
         """Find the objects of the history that the text names, as `keyspace` or `keyspace.name`, in order of the text."""
-        found = [(match.start(), f"{match[1]}.{match[2]}") for match in _QUALIFIED.finditer(text)]
+        qualified = (match for form in (_QUALIFIED, _BEAN, _DIRECTORY) for match in form.finditer(text))
+        found = [(match.start(), f"{match[1]}.{match[2]}") for match in qualified]
         found += [(match.start(), self._by_id.get(match[0].replace("-", ""), "")) for match in _ID.finditer(text)]
         found += [(match.start(), self._find_only_object(match[1].lower(), match[2])) for match in _BARE.finditer(text)]
         return list(dict.fromkeys(key for _, key in sorted(found) if key in self._by_key))

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from random import Random
 from typing import Final
 
@@ -135,6 +136,8 @@ class GridSchedule:
         self._number = max(self._number, done.unit.number + 1)
         self.done.append(done)
         place: Place = (done.unit.system, done.unit.mode)
+        with suppress(ValueError):  # of an earlier session: it was not taken from the queue of this one
+            self._suspects.remove((place, tuple(done.unit.cells), done.unit.turn))
         raced = {race.cell: None for race in counted_races(done)}
         broke = {race.cell for race in counted_races(done) if race.symptoms}
         undecided = {race.cell for race in counted_races(done) if race.doubts and not race.symptoms}

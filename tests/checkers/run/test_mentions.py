@@ -36,3 +36,16 @@ def test_a_table_is_known_by_the_hash_that_1_2_and_2_0_use_for_an_id() -> None:
         "org.apache.cassandra.db.UnknownColumnFamilyException: Couldn't find cfId=53ef084b-57b0-34a3-8fb4-95a203bd95ba"
     )
     assert keys(line, "settled n1 table sq_drop_alter_002.t k:int*") == ["sq_drop_alter_002.t"]
+
+
+def test_a_table_is_known_by_its_management_bean() -> None:
+    """As a node of 6.0-alpha2 wrote it that did not start again."""
+    bean = "javax.management.InstanceAlreadyExistsException: org.apache.cassandra.db:type=Tables,keyspace={},table=t"
+    assert keys(bean.format("sq_drop_alter_002")) == ["sq_drop_alter_002.t"]
+    assert keys(bean.format("sq_drop_alter_003")) == []
+
+
+def test_a_table_is_known_by_its_directory() -> None:
+    path = "/nodes/n1/data/{}-27169b30e5aa11f1a10bc7d846986706/nb-1-big-Data.db"
+    assert keys(path.format("sq_drop_alter_002/t")) == ["sq_drop_alter_002.t"]
+    assert keys(path.format("sq_drop_alter_002/t2")) == []

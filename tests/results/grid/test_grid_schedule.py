@@ -267,6 +267,25 @@ def test_suspects_are_raced_again_unless_a_race_explains_what_broke(
     assert half is None or set(half.cells) == set(first.cells[: len(first.cells) // 2])
 
 
+def test_halves_that_an_earlier_session_raced_are_not_raced_again() -> None:
+    first_session = schedule(systems=(OLD,), tries=1, batch=len(CELLS))
+    first = first_session.next()
+    assert first is not None
+    whole = finished(first, at_large=["schema-disagreement"])
+    first_session.finished(whole)
+    half = first_session.next()
+    assert half is not None
+
+    resumed = schedule(systems=(OLD,), tries=1, batch=len(CELLS))
+    resumed.finished(whole, earlier=True)
+    resumed.finished(finished(half), earlier=True)
+    other = resumed.next()
+    assert other is not None
+    assert set(other.cells) == set(CELLS) - set(half.cells)
+    resumed.finished(finished(other))
+    assert resumed.next() is None
+
+
 def sizes_of_risky_batches(*, poisonous: bool, system: str = OLD) -> list[int]:
     """Race a hundred cells whose statements suggest the worst; return the number of cells that each batch began with."""
     cells = [f"a{n % 4}/b{n % 3}/same-{n}" for n in range(100)]
