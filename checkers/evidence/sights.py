@@ -74,9 +74,12 @@ def _sights(case: Evidence) -> Iterator[Sight]:
     following = _following(samples)
     for (node, sample), rows in samples.items():
         ends = max(row["time"] for row in rows)
+        unread = any(row["kind"] == "version" and "memory_error" in (row["definition"] or "") for row in rows)
         for row in rows:
             if row["kind"] == "version" or row["error"] is not None or row["keyspace"] is None:
                 continue
+            if unread and row["kind"] == "live" and row["definition"] is None:
+                continue  # earlier releases of ours told that what could not be read was gone
             definition = None if row["definition"] is None else case.parse(row["definition"])
             sight = _sight(row, definition, subjects, begins=last.get(node, 0), ends=ends)
             if sight is not None:

@@ -23,19 +23,25 @@ class LastLook:
     def changes(self, observed: Sequence[Observation]) -> Sequence[Observation]:
         """Return the version of a whole reading (the first row) and its differences from the last look; then remember it.
 
-        An object that is gone gets one row without a definition.
+        An object that is gone gets one row without a definition. A memory that could not be read says nothing: what it showed last
+        is still what the next reading is compared with.
         """
         version = observed[0]
         current = {(o.kind, o.keyspace, o.name): o for o in observed[1:]}
+        unread = self._memory() if "memory_error" in (version.definition or {}) else {}
         changed = [o for key, o in current.items() if self._known.get(key) != digest(o)]
         gone = [
             replace(version, kind=kind, keyspace=keyspace, name=name, id=None, definition=None)
             for kind, keyspace, name in self._known
-            if (kind, keyspace, name) not in current  # in order, so that a simulation repeats itself
+            # In order, so that a simulation repeats itself.
+            if (kind, keyspace, name) not in current and (kind, keyspace, name) not in unread
         ]
-        self._known = {key: digest(o) for key, o in current.items()}
+        self._known = {**unread, **{key: digest(o) for key, o in current.items()}}
         self.version = version.id
         return [version, *changed, *gone]
+
+    def _memory(self) -> dict[tuple[str, str | None, str | None], bytes]:
+        return {key: known for key, known in self._known.items() if key[0] == "live"}
 
 
 def digest(observation: Observation) -> bytes:

@@ -238,6 +238,8 @@ def _observation(kind: str, text: str) -> dict[str, Any]:
     if kind == "live":
         key, _, statement = text.partition(" ")
         named = _named(key)
+        if statement == "gone":
+            return row | named
         if statement.startswith("{"):
             probed = orjson.loads(statement)
             return row | named | {"error": probed.pop("error", None), "definition": _json(probed)}

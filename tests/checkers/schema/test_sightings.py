@@ -350,6 +350,15 @@ def test_an_index_in_memory_has_the_class_that_was_asked_for() -> None:
     assert [one.evidence["part"] for one in found(INDEX, [final, f"@30 running n3 {memory} USING 'odd'"])] == ["class"]
 
 
+def test_a_memory_that_could_not_be_read_shows_nothing_that_is_gone() -> None:
+    memory = "live k.t CREATE TABLE k.t (a int PRIMARY KEY, c int) WITH comment = 'x'"
+    shown = [f"@19 running n3 {memory}", "@30 running n3 live k.t gone", f"@40 running n3 {memory}"]
+    assert {one.type for one in found((), shown)} == {"unexplained-sighting"}
+    silent = "@30 running n3 version 1 "
+    assert found((), [*shown, silent + '{"epoch": null, "memory": "statements", "memory_error": "timed out"}']) == []
+    assert found((), [*shown, silent + '{"epoch": null, "memory": "statements"}']) != []
+
+
 def test_what_is_older_than_the_history_is_left_open() -> None:
     history = ("@1 p1 n1 invoke alter-options k.t comment=y", "@2 p1 n1 ok")
     records = judged(history, [*FINAL, f"@1 running n1 {table(*MORE)}", "@9 running n1 table k.t gone"])
