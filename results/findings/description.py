@@ -60,7 +60,8 @@ def _describe_shape(shape: Shape) -> str:
     verb, _, kind = shape.f.partition("-")
     text = _STATEMENTS.get(shape.f, f"{verb} {kind} {{}}".upper()).format(shape.object)
     relations = sorted(shape.relations, key=lambda one: _IN_ORDER.index(one.role))
-    return " ".join([text, *(_RELATIONS[one.role].format(one.object) for one in relations)])
+    words = _RELATIONS | ({"at": "field {}"} if kind == "field" else {})
+    return " ".join([text, *(words[one.role].format(one.object) for one in relations)])
 
 
 def describe_rate(rate: Rate) -> str:

@@ -1,8 +1,8 @@
 """Grouping: from a verdict's anomalies to its findings, one for each cause. No anomaly is left out.
 
 The anomalies of one race have one cause: the statements that raced. Where a side is more than one statement, these are the
-statements that the worst anomaly names. Outside of races, anomalies that share an object or a schema change have one cause: the
-changes that they name and that met, or else those that met on their objects.
+statements that the worst anomaly names. Outside of races, anomalies that name changes of one meeting have one cause (`meetings`);
+those that name none have the meeting on their objects.
 
 An anomaly at large is attributed to contested statements only if nothing but one kind of race can have caused it: no other kind
 raced in the run, and no nemesis was active. Otherwise its cause is not known, and it is a finding by itself.
@@ -24,6 +24,7 @@ from schemaquake.harness.model.verdict import Anomaly, Verdict
 from schemaquake.results.engines.combination import doubts_of, keyspaces_undecided
 from schemaquake.results.findings.cause import Cause, read_design
 from schemaquake.results.findings.finding import Finding, Rate, Symptom
+from schemaquake.results.findings.meetings import Clue, Meetings, explain
 from schemaquake.results.findings.shapes import Shape, make_shapes
 from schemaquake.results.tables.attribution import Attribution, Ground, attribute_all, read_ground
 from schemaquake.results.tables.chronicle import FaultWindow, chronicle_of
@@ -76,6 +77,7 @@ def group_anomalies(
         ground=ground,
         changes=changes,
         indices=frozenset(one.index for one in changes),
+        meetings=Meetings(changes),
         contested=contested,
         shapes={keyspace: make_shapes(statements) for keyspace, statements in contested.items()},
         faults=chronicle_of(history).faults,
@@ -101,6 +103,7 @@ class _Run:
     changes: Sequence[Statement]
     indices: frozenset[int]
     """Indices of the changes."""
+    meetings: Meetings
     faults: Sequence[FaultWindow]
     design: tuple[str, str]
     contested: Mapping[str, tuple[Statement, ...]]
@@ -203,7 +206,19 @@ def _elsewhere(run: _Run) -> Iterator[_Draft]:
     """Draft the findings of anomalies that belong to no race."""
     rest = [place for place, one in enumerate(run.attributions) if not one.races]
     located = [place for place in rest if scope_of(run.anomalies[place].type) != "cluster" and _links(run, place)]
-    for places in _components(located, lambda place: _links(run, place)):
+    explained, others = explain([_clue(run, place) for place in located])
+    for one in explained:
+        worst = run.anomalies[_worst(run, list(one.named))].type
+        named = {
+            each.index: each
+            for place, group in one.named.items()
+            if run.anomalies[place].type == worst
+            for each in group
+        }
+        met = tuple(sorted(named.values(), key=lambda each: (each.invoked, each.index)))
+        cause = run.cause(met, run.anomalies[_worst(run, one.places)])
+        yield _Draft(cause=cause, places=one.places, statements=met, times=tuple(each.invoked for each in met))
+    for places in _components(others, lambda place: _links(run, place)):
         met = _met_outside(run, places)
         times = tuple(one.invoked for one in met)
         for group in [places] if met else _by_type(run, places):
@@ -218,7 +233,7 @@ def _elsewhere(run: _Run) -> Iterator[_Draft]:
 
 
 def _by_type(run: _Run, places: Sequence[int]) -> list[list[int]]:
-    """Divide anomalies whose cause is not known by type; a type that follows from another of them stays with it."""
+    """Divide anomalies whose cause is not known by type and mechanism; a type that follows from another stays with it."""
     types = {run.anomalies[place].type for place in places}
     groups: dict[str, list[int]] = {}
     for place in places:
@@ -226,7 +241,16 @@ def _by_type(run: _Run, places: Sequence[int]) -> list[list[int]]:
         while causes := _causes(kind, types) - seen - {kind}:
             kind, seen = min(causes), seen | {kind}
         groups.setdefault(kind, []).append(place)
-    return list(groups.values())
+    divided = []
+    for kind, some in groups.items():
+        own = [place for place in some if run.anomalies[place].type == kind]
+        others = [place for place in some if place not in own]
+        by_mechanism: dict[str | None, list[int]] = {}
+        for place in own:
+            by_mechanism.setdefault(_mechanism(run.anomalies[place]), []).append(place)
+        first, *further = sorted(by_mechanism.items(), key=lambda each: each[0] or "")
+        divided += [sorted([*first[1], *others]), *(places for _, places in further)]
+    return divided
 
 
 def _only_race(run: _Run) -> tuple[Statement, ...]:
@@ -263,22 +287,35 @@ def _components(places: Sequence[int], links: Callable[[int], frozenset[object]]
     return sorted(sorted(members) for _, members in groups)
 
 
+def _clue(run: _Run, place: int) -> Clue:
+    """Collect what an anomaly says of its cause."""
+    anomaly = run.anomalies[place]
+    known = CATALOGUE.get(anomaly.type)
+    return Clue(
+        place=place,
+        kind=anomaly.type,
+        prominence=prominence_of(anomaly.type),
+        causes=frozenset(known.follows_from if known else ()),
+        links=_links(run, place),
+        groups=run.meetings.groups(anomaly.ops),
+    )
+
+
 def _met_outside(run: _Run, places: Sequence[int]) -> tuple[Statement, ...]:
-    """Select the schema changes outside of races that the anomalies name and that met, or else that met on their objects."""
+    """Select the changes on the objects of anomalies that met, or else the last one that they name.
+
+    None if several meetings are possible, and nothing tells which it was.
+    """
     worst = run.anomalies[_worst(run, places)].type
     leading = [run.anomalies[place] for place in places if run.anomalies[place].type == worst]
     named = {op for anomaly in leading for op in anomaly.ops}
     objects = {name for anomaly in leading for name in anomaly.objects}
     named_changes = [one for one in run.changes if one.index in named]
-    on_objects = [one for one in run.changes if one.key in objects]
-    return _overlapping(named_changes) or _overlapping([*named_changes, *on_objects]) or tuple(named_changes)
-
-
-def _overlapping(changes: Iterable[Statement]) -> tuple[Statement, ...]:
-    """Select the changes that overlapped one through another coordinator."""
-    every = list({one.index: one for one in changes if one.type != "fail"}.values())
-    met = [one for one in every if any(one.node != other.node and one.overlaps(other) for other in every)]
-    return tuple(sorted(met, key=lambda one: one.invoked))
+    possible = [*named_changes, *(one for one in run.changes if one.key in objects and one.index not in named)]
+    met = run.meetings.overlapping(named_changes) if prominence_of(worst) >= 0 else ()
+    if not met and len(run.meetings.groups(one.index for one in possible)) > 1:
+        return ()
+    return met or run.meetings.overlapping(possible) or tuple(named_changes[-1:])
 
 
 def _fault_during(faults: Iterable[FaultWindow], statements: Sequence[Statement]) -> str | None:

@@ -19,7 +19,7 @@ from schemaquake.checkers.evidence.cql_types import user_types
 from schemaquake.harness.model.records import keyspace_of
 from schemaquake.results.tables.statements import Statement
 
-__all__ = ["Relation", "Role", "Shape", "make_shapes", "parse_shape"]
+__all__ = ["Relation", "Role", "Shape", "make_shapes", "objects_of", "parse_shape"]
 
 Role: TypeAlias = Literal["in", "of", "on", "uses", "calls", "at"]
 """The relation of a statement's object to another: a keyspace, a view's base, an index's table, a type, a function, a column."""
@@ -77,6 +77,11 @@ def make_shapes(statements: Iterable[Statement]) -> tuple[Shape, ...]:
     latest = [replace(named, several=counts[named] > 1) for named in list(counts)[-_SHAPES_MOST:]]
     # Statements that differ only in what they do not share become one, and then share less.
     return _with_letters(_folded(_folded(latest)))
+
+
+def objects_of(one: Statement) -> tuple[str, frozenset[tuple[Role, str]]]:
+    """Return a statement's object, and its relations to others. Each has its kind in front: `table k.t`, `type k.u`."""
+    return _object(one.f, one.key or ""), frozenset(_relations(one))
 
 
 def _named(one: Statement) -> Shape:

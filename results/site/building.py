@@ -26,6 +26,7 @@ from schemaquake.results.findings.tracking import Observation
 from schemaquake.results.site.analysis import render_analysis
 from schemaquake.results.site.answers import ANSWERS, ANSWERS_PAGE, Answered, answer_pages, answers_of
 from schemaquake.results.site.collecting import Collected, collect, find_bundles, write_if_changed
+from schemaquake.results.site.comparing import compare_versions, summarise
 from schemaquake.results.site.examples import Example, examples_of
 from schemaquake.results.site.feed import FeedEntry, render_badge, render_feed
 from schemaquake.results.site.overviews import Overview, overviews_of
@@ -51,22 +52,6 @@ _STAGES: Final = (
     ("verified", "so many tries held that the old rate would have shown it with 95 %"),
     ("regressed", "seen again after that, or on a version that was said to be free of it"),
     ("invalid", "decided to be no defect"),
-)
-_GROUPS: Final = (
-    ("Gone", "gone", "Affected before; raced again, and not seen."),
-    ("New", "new", "Raced before without a sighting; affected now."),
-    ("Stays", "stays", "Affected on both."),
-    (
-        "Affected before, not tried after",
-        "untried-after",
-        "Nobody knows: its statements were not raced on the second version.",
-    ),
-    (
-        "Not tried before, affected after",
-        "untried-before",
-        "It may be older: its statements were not raced on the first version.",
-    ),
-    ("On neither", "neither", "Seen on other versions only."),
 )
 
 
@@ -298,32 +283,11 @@ def _lists(
 def _pair_page(
     one: int, other: int, versions: Sequence[Mapping[str, Any]], views: Mapping[str, Mapping[str, Any]]
 ) -> tuple[str, bytes]:
-    rows = [
-        {**_in_list(view), "kind": kind, "before": before, "after": after}
-        for view in views.values()
-        if (before := view["sightings"][one])
-        and (after := view["sightings"][other])
-        and (kind := _kind(before["state"], after["state"]))
-    ]
-    counts = {kind: sum(row["kind"] == kind for row in rows) for _, kind, _ in _GROUPS}
-    untried = counts["untried-after"]
-    summary = f"{counts['gone']} gone, {counts['new']} new, {counts['stays']} on both" + (
-        f", {counted(untried, 'finding')} not tried after." if untried else "."
-    )
+    pairs = ((_in_list(view), view["sightings"][one], view["sightings"][other]) for view in views.values())
     first, second = versions[one], versions[other]
-    page = render(
-        "pair.html.j2", depth=1, here="compare", one=first, other=second, rows=rows, groups=_GROUPS, summary=summary
-    )  # fmt: skip
+    groups = summarise(compare_versions(pairs))
+    page = render("pair.html.j2", depth=1, here="compare", one=first, other=second, groups=groups)
     return f"compare/{first['page']}--{second['page']}.html", page.encode()
-
-
-def _kind(before: str, after: str) -> str:
-    """Name the change of a finding from one version to another."""
-    if before == "affected":
-        return {"affected": "stays", "held": "gone", "not tried": "untried-after"}[after]
-    if after == "affected":
-        return "new" if before == "held" else "untried-before"
-    return "neither"
 
 
 # ── values for templates ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -347,22 +311,23 @@ def _finding_view(one: FollowedFinding) -> dict[str, Any]:
         "stage": one.life.stage,
         "standing": describe_standing(finding),
         "invalid": curated.invalid if curated else None,
+        "docs": finding.known.page if finding.known else None,
         "statements": "" if statements == title else statements,
         "shapes": " × ".join(map(str, finding.cause.statements)),
         "tickets": list(dict.fromkeys(tickets)),
         "seen": _span(one.tracked.first_seen, one.tracked.last_seen),
         "sightings": sightings,
         "symptoms": shown,
-        "worst": shown[0]["title"] if shown else "",
+        "worst": shown[0]["title"] if shown and not title.startswith(shown[0]["title"]) else "",
         "text": " ".join(
-            [*one.ids, statements, one.life.stage, *symptoms, *tickets, *(each["system"] for each in sightings if each["state"] != "not tried"), finding.cause.era, *sorted({run.rpartition("Z-")[2] for run in runs[:50]})]
+            [*one.ids, title, statements, one.life.stage, *symptoms, *tickets, *(each["system"] for each in sightings if each["state"] != "not tried"), finding.cause.era, *sorted({run.rpartition("Z-")[2] for run in runs[:50]})]
         ),
     }  # fmt: skip
 
 
 def _in_list(view: Mapping[str, Any]) -> dict[str, Any]:
     """Return what tells a finding from others in a list: several have one title, for other statements."""
-    return {name: view[name] for name in ("id", "title", "statements", "worst")}
+    return {name: view[name] for name in ("id", "title", "statements", "worst", "tickets")}
 
 
 def _sighting_view(one: FollowedFinding, system: str) -> dict[str, Any]:
@@ -380,6 +345,9 @@ def _sighting_view(one: FollowedFinding, system: str) -> dict[str, Any]:
         "name": system_name(system),
         "page": system_file_name(system),
         "state": sighting.state,
+        "broken": sighting.rate.broken,
+        "tried": sighting.rate.tried,
+        "unit": sighting.rate.unit,
         "stage": stage,
         "rate": describe_rate(sighting.rate) if sighting.rate.tried else "",
         "since": since,
@@ -443,7 +411,15 @@ def _trends(
                 by_day[each.started[:10]][1] += each.tried
         points = [_point(day, broken, tried) for day, (broken, tried) in by_day.items()]
         total = Rate(sum(each.broken for each in observations), sum(each.tried for each in observations), units[name])
-        rows.append({"id": name, "title": views[name]["title"], "points": points, "rate": describe_rate(total)})
+        rows.append(
+            {
+                "id": name,
+                "title": views[name]["title"],
+                "statements": views[name]["statements"],
+                "points": points,
+                "rate": describe_rate(total),
+            }
+        )
     return {**version, "days": days, "rows": rows}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +15,7 @@ from schemaquake.results.report.findings import references_of
 from schemaquake.results.report.html import code_spans
 from schemaquake.results.wording import VERDICT_MARK, counted, length_of_time, system_name, verdict_name
 
-__all__ = ["POLICY", "STYLES", "icon", "render", "script", "served_script", "shard", "styles"]
+__all__ = ["POLICY", "STYLES", "families", "icon", "render", "script", "served_script", "shard", "styles"]
 
 _HERE: Final = Path(__file__).parent / "templates"
 _REPORT: Final = Path(__file__).parents[1] / "report" / "templates"
@@ -57,6 +57,22 @@ def render(template: str, *, depth: int, **values: Any) -> str:
     return _environment().get_template(template).render(root="../" * depth, policy=POLICY, **values)
 
 
+def families(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Put findings with one title, for other statements, together, where the first of them stands."""
+    by_title: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        by_title.setdefault(row["title"], []).append(row)
+    return [
+        {
+            "title": title,
+            "rows": some,
+            "worst": some[0]["worst"],
+            "tickets": list(dict.fromkeys(ticket for row in some for ticket in row["tickets"])),
+        }
+        for title, some in by_title.items()
+    ]
+
+
 def shard(name: str, number: int, rows: object) -> bytes:
     """Render a script that hands data to the page: scripts are what a page from a folder may load, and nothing else."""
     text = orjson.dumps([name, number, rows]).decode()
@@ -95,7 +111,7 @@ def _environment() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters["code_spans"] = code_spans
+    environment.filters |= {"code_spans": code_spans, "families": families}
     environment.globals |= {
         "version": schemaquake.__version__,
         "system_name": system_name,

@@ -11,11 +11,13 @@ window.sq = (function () {
 
   function filterRows(input) {
     const rows = [...document.querySelectorAll(`#${input.dataset.filter} tbody tr[data-text]`)];
+    const bodies = new Set(rows.map((row) => row.parentElement));
     const texts = rows.map((row) => (row.dataset.text + " " + row.textContent).toLowerCase());
     function show() {
       const wanted = words(input.value);
       let shown = 0;
       rows.forEach((row, number) => { row.hidden = !fits(texts[number], wanted); shown += row.hidden ? 0 : 1; });
+      for (const group of bodies) group.hidden = [...group.querySelectorAll("tr[data-text]")].every((row) => row.hidden);
       said(wanted.length ? `${shown} of ${rows.length}` : "");
     }
     input.addEventListener("input", show);

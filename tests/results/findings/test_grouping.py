@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 import pytest
 from contested_runs import ContestedRun
@@ -10,8 +11,11 @@ from recorded_0_1 import lay_out_old_run
 
 from schemaquake.harness.ddl.schema_changes import (
     add_column,
+    alter_options,
+    create_index,
     create_table,
     create_type,
+    drop_aggregate,
     drop_column,
     drop_index,
     drop_table,
@@ -241,6 +245,90 @@ def test_a_change_that_was_refused_met_nothing() -> None:
     assert causes(run.group(anomaly("lost-rows", "k.t", ops=(one,)))) == [["drop-table(A)"]]
 
 
+def two_meetings() -> tuple[ContestedRun, list[int], list[int], int]:
+    """A table that is altered while it is dropped, and later altered twice at once, beside which an aggregate is dropped."""
+    run = ContestedRun()
+    dropped = [
+        run.ask("n1", drop_column("k", "t", "c"), at=10, until=12),
+        run.ask("n3", drop_table("k", "t"), at=10, until=11),
+    ]
+    altered = [
+        run.ask("n1", alter_options("k", "t", {"comment": "a"}), at=30, until=31),
+        run.ask("n2", alter_options("k", "t", {"gc_grace_seconds": 1}), at=30, until=31),
+    ]
+    aside = run.ask("n3", drop_aggregate("k", "g"), at=30.5, until=31)
+    return run, dropped, altered, aside
+
+
+DROPPED_COLUMN = ["drop-column(A)", "drop-table(A)"]
+ALTERED_TWICE = ["alter-options(A) 2+"]
+
+
+def test_two_meetings_of_one_table_are_two_findings_and_what_names_both_goes_where_it_follows_from() -> None:
+    run, dropped, altered, aside = two_meetings()
+    whole_history = (*dropped, *altered, aside)
+    found = run.group(
+        anomaly("node-will-not-start", "k.t", ops=whole_history),
+        anomaly("dangling-index-target", "k.i", ops=tuple(dropped)),
+        anomaly("lost-option", "k.t", ops=tuple(altered)),
+        anomaly("unexplained-sighting", "k.t"),
+        anomaly("unexpected-log-error", "k.t", "k.g", ops=whole_history),
+    )
+    assert causes(found) == [DROPPED_COLUMN, ALTERED_TWICE]
+    assert [one.anomalies for one in found.findings] == [(0, 1, 3, 4), (2,)]
+    assert found.findings[0].statements == tuple(dropped)
+
+
+def test_what_names_both_and_follows_from_neither_is_of_the_one_that_removed_something() -> None:
+    run, dropped, altered, _ = two_meetings()
+    found = run.group(anomaly("resurrected-object", "k.t", ops=(*dropped, *altered)))
+    assert causes(found) == [DROPPED_COLUMN]
+
+
+def test_an_entry_of_a_log_that_names_two_meetings_is_of_neither_if_nothing_else_is_known() -> None:
+    run, dropped, altered, _ = two_meetings()
+    logged = anomaly("unexpected-log-error", "k.t", ops=(*dropped, *altered), evidence={"rule": "r"})
+    (finding,) = run.group(logged).findings
+    assert (causes(run.group(logged)), finding.cause.mechanism) == ([[]], "r")
+    assert causes(run.group(logged, anomaly("lost-option", "k.t", ops=tuple(altered)))) == [ALTERED_TWICE]
+
+
+def test_changes_that_met_and_share_no_object_are_no_meeting_unless_nothing_else_met() -> None:
+    run, _, altered, aside = two_meetings()
+    found = run.group(anomaly("lost-option", "k.t", ops=(*altered, aside)))
+    assert causes(found) == [ALTERED_TWICE]
+    assert causes(run.group(anomaly("lost-option", "k.t", ops=(altered[0], aside)))) == [
+        ["drop-aggregate(A)", "alter-options(B)"]
+    ]
+
+
+def test_an_index_belongs_to_the_table_of_its_create_when_it_is_dropped() -> None:
+    run = ContestedRun()
+    run.ask("n1", create_index("k", "i", table="t", column="c"), at=1, until=2)
+    run.ask("n1", create_index("k", "j", table="other", column="c"), at=1, until=2)
+    altered = run.ask("n1", alter_options("k", "t", {"comment": "a"}), at=10, until=12)
+    dropped = run.ask("n2", drop_index("k", "i"), at=10, until=12)
+    elsewhere = run.ask("n3", drop_index("k", "j"), at=10, until=12)
+    found = run.group(anomaly("lost-option", "k.t", ops=(altered, dropped, elsewhere)))
+    assert found.findings[0].statements == (altered, dropped)
+
+
+def test_an_answer_that_came_too_late_meets_what_was_asked_before_it_and_not_everything_after() -> None:
+    run = ContestedRun()
+    lost = run.ask("n1", drop_table("k", "t"), at=1, until=11, outcome="info")
+    met = run.ask("n2", add_column("k", "t", "c", "int"), at=5, until=6)
+    later = run.ask("n3", add_column("k", "t", "d", "int"), at=40, until=41)
+    assert run.group(anomaly("lost-column", "k.t", ops=(lost, met, later))).findings[0].statements == (lost, met)
+    assert run.group(anomaly("lost-column", "k.t", ops=(lost, later))).findings[0].statements == (lost, later)
+
+
+def test_of_changes_that_never_met_the_last_one_counts() -> None:
+    run = ContestedRun()
+    made = run.ask("n1", create_type("k", "u", fields=[("a", "int")]), at=0, until=1)
+    dropped = run.ask("n2", drop_type("k", "u"), at=10, until=12)
+    assert causes(run.group(anomaly("memory-disk-divergence", "k.u", ops=(made, dropped)))) == [["drop-type(A)"]]
+
+
 # ── whatever comes ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -248,6 +336,7 @@ def test_a_change_that_was_refused_met_nothing() -> None:
 def test_no_anomaly_is_lost_and_the_order_of_the_anomalies_does_not_matter(seed: int) -> None:
     chance = random.Random(seed)
     run, *ops = churned()
+    ops += [run.ask(f"n{n % 3 + 1}", one, at=40 + n / 2, until=41 + n / 2) for n, one in enumerate(columns("k")[0] * 2)]
     ops += run.race("a", [drop_type("a", "u")], [table("a")], at=20)
     ops += run.race("b", *columns("b"), at=30, canary="sq_canary.b")
     kinds = [
@@ -269,7 +358,14 @@ def test_no_anomaly_is_lost_and_the_order_of_the_anomalies_does_not_matter(seed:
     for finding in found:
         assert finding.rate.broken <= finding.rate.tried
         assert Finding.from_json(finding.to_json()) == finding
-    assert [finding.to_json() for finding in run.group(*some).findings] == [finding.to_json() for finding in found]
+    mixed = list(range(len(some)))
+    chance.shuffle(mixed)
+    again = run.group(*(some[place] for place in mixed)).findings
+
+    def told(findings: Sequence[Finding], places: Sequence[int]) -> dict[str, set[int]]:
+        return {one.id: {places[place] for place in one.anomalies} for one in findings}
+
+    assert told(again, mixed) == told(found, range(len(some)))
 
 
 def test_a_recorded_run_has_its_findings_in_the_verdict_and_the_summary(tmp_path) -> None:

@@ -17,6 +17,7 @@ from schemaquake.harness.errors import PlanError
 from schemaquake.results.findings.curation import Curated, Curation
 from schemaquake.results.site.building import publish
 from schemaquake.results.site.records import file_name, system_file_name
+from schemaquake.results.site.rendering import families
 
 FIVE, SIX = "simulated:cassandra-5.0", "simulated:cassandra-6.0"
 AT = "2026-11-{:02}T10:00:00+00:00"
@@ -104,8 +105,23 @@ def test_every_page_leads_on_and_back(site):
 def test_a_pair_of_versions_tells_what_is_gone_and_what_nobody_tried(site):
     page = Page((site / "compare" / "simulated-cassandra-5.0--simulated-cassandra-6.0.html").read_text())
     back = Page((site / "compare" / "simulated-cassandra-6.0--simulated-cassandra-5.0.html").read_text())
-    assert "gone" in [attributes.get("id") for _, attributes in page.elements]
-    assert "new" in [attributes.get("id") for _, attributes in back.elements]
+    assert "perhaps-gone" in [attributes.get("id") for _, attributes in page.elements], "held once"
+    assert "perhaps-new" in [attributes.get("id") for _, attributes in back.elements]
+    for one in (page, back):
+        assert "1 of the 8 tries that would show it" in one.words, "2 of 2 before"
+        ids = {attributes.get("id") for _, attributes in one.elements}
+        assert {link["href"][1:] for link in one.all("a") if link["href"].startswith("#")} <= ids
+
+
+def test_findings_with_one_title_stand_together_where_the_first_of_them_is():
+    rows = [
+        {"title": title, "worst": f"w{n}", "tickets": tickets}
+        for n, (title, tickets) in enumerate([("a", ["T-1"]), ("b", []), ("a", ["T-2", "T-1"])])
+    ]
+    assert [(one["title"], one["worst"], len(one["rows"]), one["tickets"]) for one in families(rows)] == [
+        ("a", "w0", 2, ["T-1", "T-2"]),
+        ("b", "w1", 1, []),
+    ]
 
 
 def test_equal_runs_give_equal_bytes_and_nothing_is_written_twice(runs, site, tmp_path):
