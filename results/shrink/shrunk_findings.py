@@ -31,6 +31,7 @@ from schemaquake.results.shrink.suspects import Suspects, read_suspects
 from schemaquake.results.store.atomic import write_bytes
 from schemaquake.results.store.store import Store
 from schemaquake.results.summary.summarise import read_summary
+from schemaquake.results.wording import counted
 from schemaquake.workloads.races.engine import Race
 
 __all__ = ["ShrunkFinding", "print_findings", "shrunk_findings", "targets_of"]
@@ -169,6 +170,10 @@ def _written(
         else:
             why = "no race of the run is known to have brought it about"
         return ShrunkFinding(finding=finding, anomaly=anomaly, suspects=suspects, smallest=smallest, why_not=why)
+    if not smallest.measured.broken:
+        again = counted(smallest.measured.tried, "race")
+        why = f"what was left of it showed it while it was looked for, and in none of the {again} after that"
+        return ShrunkFinding(finding=finding, anomaly=anomaly, suspects=suspects, smallest=None, why_not=why)
     races = (smallest.race,)
     title = CATALOGUE[anomaly].title if anomaly in CATALOGUE else anomaly
     failing = FailingRun(plan=plan, anomaly=anomaly, title=title, races=races, shows=races)

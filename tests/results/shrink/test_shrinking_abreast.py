@@ -21,6 +21,7 @@ from schemaquake.results.runs.execution import conclude
 from schemaquake.results.shrink.abreast import Asked, Smallest, Target, shrink_abreast
 from schemaquake.results.shrink.racing_abreast import RacingAbreast, counted
 from schemaquake.results.shrink.shrinking import BudgetSpent, Measured
+from schemaquake.results.shrink.shrunk_findings import shrunk_findings
 from schemaquake.workloads.races.engine import Race
 
 
@@ -331,6 +332,23 @@ def test_findings_of_races_end_as_the_two_statements_of_each(tmp_path: Path, cap
     assert printed.err.count(b"-- before") == (run / "shrunk" / "findings.md").read_text().count("```sql") == len(once)
     assert "dangling-type" in {one["anomaly"] for one in shown}
     assert all([len(side) for side in one["sides"]] in ([1], [1, 1]) for one in shown)
+
+
+def test_what_showed_once_and_never_when_it_was_confirmed_is_no_reproducer(tmp_path: Path) -> None:
+    run = broken_races(tmp_path / "run")
+
+    def once(asked: Sequence[Asked]) -> list[Measured]:
+        return [Measured(0, 7) if one.tries == 7 else Measured(one.tries, one.tries) for one in asked]
+
+    def always(asked: Sequence[Asked]) -> list[Measured]:
+        return [Measured(one.tries, one.tries) for one in asked]
+
+    found = [one.to_json() for one in shrunk_findings(run, tries=1, confirm=7, rate=1.0, ends=None, oracle=once)]
+    searched = [one for one in found if one["suspects"]]
+    assert searched
+    assert all("sides" not in one and "none of the 7 races after that" in one["why_not"] for one in searched)
+    again = [one.to_json() for one in shrunk_findings(run, tries=1, confirm=7, rate=1.0, ends=None, oracle=always)]
+    assert all((one["broken"], one["tried"]) == (7, 7) for one in again if one["suspects"])
 
 
 def test_without_time_nothing_is_found_and_nothing_claimed(tmp_path: Path, capfdbinary) -> None:
