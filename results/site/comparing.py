@@ -49,8 +49,8 @@ def compare_versions(
     chances = holm([fisher(_pair(row["before"]), _pair(row["after"])) for row in stays])
     for row, chance in zip(stays, chances, strict=True):
         if chance < _SURE:
-            before, after = (_rate(row[name]).broken / _rate(row[name]).tried for name in ("before", "after"))
-            row["notes"]["after"] = "more often than before" if after > before else "more seldom than before"
+            old, new = (_rate(row[name]).broken / _rate(row[name]).tried for name in ("before", "after"))
+            row["notes"]["after"] = "more often than before" if new > old else "more seldom than before"
     return rows
 
 
