@@ -73,6 +73,13 @@ _SPREADS: Final = frozenset(
     }
 )
 """What is then seen in keyspaces that raced later."""
+_ONE_SIDED: Final = frozenset(
+    {
+        *("resurrected-object", "vanished-object", "unexplained-definition", "unexplained-sighting", "older-sighting"),
+        *("lost-column", "undead-column", "lost-field", "lost-option", "hidden-divergence", "schema-disagreement"),
+    }
+)
+"""What is then seen, too, where nodes no longer merge what others have: each side lacks the other's later changes."""
 _FOLLOWS: Final = frozenset({"non-linearizable-ddl"})
 """What follows from it in the same keyspace, and is no consequence by itself."""
 
@@ -211,7 +218,7 @@ def facts_of(finished: FinishedRun, *, folder: str, seconds: float) -> BatchFact
     blamed = any(one.type == "node-died" for one in anomalies_of(finished.verdict))
     alive = outlived(races, deaths=len(notes.deaths), blamed=blamed, at_once=at_once)
     decided = seen_again(
-        without_consequences(list(alive), at_once=at_once),
+        without_consequences(list(alive), at_once=at_once, divided=_divided(found, at_large)),
         started=finished.plan.restart == "none" or any(phase.name == _LAST_PHASE for phase in summary.phases),
     )
     return BatchFacts(
@@ -241,17 +248,25 @@ def _at_once(plan: Plan, races: int) -> int:
     return races if plan.options.get("mode") == "partition" else int(plan.options.get("lanes", 1))
 
 
-def without_consequences(races: Sequence[RaceFacts], *, at_once: int = 1) -> Iterator[RaceFacts]:
+def _divided(found: Mapping[str, Sequence[Anomaly]], at_large: Iterable[Anomaly]) -> bool:
+    """Tell if nodes still had different schemas when their cluster had settled."""
+    some = (one for anomalies in (at_large, *found.values()) for one in anomalies)
+    return any(one.type == "schema-disagreement" for one in some)
+
+
+def without_consequences(races: Sequence[RaceFacts], *, at_once: int = 1, divided: bool = False) -> Iterator[RaceFacts]:
     """Put in doubt each race that shows nothing but what another race may have brought over its cluster.
 
     `races` are those of one cluster, in the order in which they began, so many at a time. An earlier race may have brought it, and so may
-    any other of the same round.
+    any other of the same round. `divided` is True if nodes still had different schemas in the end: they may no longer have merged each
+    other's changes.
     """
+    spreads = _SPREADS | _FOLLOWS | (_ONE_SIDED if divided else frozenset())
     types = [{symptom.type for symptom in race.symptoms} for race in races]
     poisonous = [place for place, shown in enumerate(types) if shown & LEAVES]
     for place, (race, shown) in enumerate(zip(races, types, strict=True)):
         others = [other for other in poisonous if other != place and other // at_once <= place // at_once]
-        if others and shown - _FOLLOWS and shown <= _SPREADS | _FOLLOWS:
+        if others and shown - _FOLLOWS and shown <= spreads:
             culprit = races[others[0]].cell
             doubt = f"undecided: {', '.join(sorted(shown))}, but {culprit} left what nodes cannot load on this cluster"
             yield replace(race, symptoms=(), finding=None, doubts=(*race.doubts, doubt))

@@ -161,4 +161,7 @@ def decided_anew(done: DoneBatch) -> DoneBatch:
     races = done.facts.races
     # Which races were one round is not recorded; those under a cut are.
     at_once = len(races) if done.unit.mode == "partition" else 1
-    return replace(done, facts=replace(done.facts, races=tuple(without_consequences(races, at_once=at_once))))
+    symptoms = (one for some in (done.facts.at_large, *(race.symptoms for race in races)) for one in some)
+    divided = any(one.type == "schema-disagreement" for one in symptoms)
+    decided = without_consequences(races, at_once=at_once, divided=divided)
+    return replace(done, facts=replace(done.facts, races=tuple(decided)))

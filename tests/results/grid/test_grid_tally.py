@@ -181,6 +181,18 @@ def test_of_races_in_rounds_one_of_the_same_round_or_an_earlier_one_may_have_bro
     assert doubted == [False, False, True, False, True]
 
 
+def test_where_nodes_no_longer_merge_what_others_have_a_change_of_one_side_decides_nothing() -> None:
+    """As on 5.0.9 after CREATE TABLE met DROP of a view of its name: later functions were known to one side alone."""
+    races = [race(TYPE, "bad-primary-key"), race(TABLE, "resurrected-object", "non-linearizable-ddl")]
+    assert list(without_consequences(races)) == races
+    first, second = without_consequences(races, divided=True)
+    assert first == races[0]
+    assert (second.symptoms, len(second.doubts)) == ((), 1)
+    own = [races[0], race(TABLE, "resurrected-object", "dangling-type")]
+    assert list(without_consequences(own, divided=True)) == own, "a type is left dangling by the race itself"
+    assert list(without_consequences(races[1:], divided=True)) == races[1:], "nobody else is to blame"
+
+
 def test_a_race_of_a_cluster_that_never_started_again_is_decided_only_if_it_broke() -> None:
     races = [race(TYPE, "dangling-type"), race(TABLE)]
     assert list(seen_again(races, started=True)) == races
