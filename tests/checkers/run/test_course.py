@@ -91,6 +91,19 @@ def test_a_list_of_all_nodes_versions_that_contradicts_what_they_showed_is_a_dou
     assert {said.split()[0] for said in versions_of_n2({"v": [*LISTS["v"], "10.0.0.3"]}, phase=phase)} == {"n1"}
 
 
+@pytest.mark.parametrize(("phase", "other"), [("settled", "restarted"), ("restarted", "settled")])
+def test_a_node_that_was_not_read_excuses_the_lists_of_its_own_phase_alone(phase: str, other: str) -> None:
+    for odd in (phase, other):
+        lists = {name: {"w": LISTS["v"]} if name == odd else LISTS for name in (phase, other)}
+        told = [listed(node, lists[phase] if node == "n1" else LISTS, phase=phase) for node in ("n1", "n2")]
+        shown = [row.replace("n1,n2", "n1") if other in row else row for row in READ]
+        unread = f"@251 {other} n2 error NoHostAvailable"
+        found = gaps(course(), [*shown, *told, listed("n1", lists[other], phase=other), unread])
+        assert [text for text in found if "lists" in text] == (
+            [f"n1 lists the versions of all nodes otherwise than they showed them when {phase}"] if odd == phase else []
+        )
+
+
 def test_versions_of_nodes_that_differ_or_were_not_read_are_for_others_to_judge() -> None:
     apart = {"v": ["10.0.0.1"], "w": ["10.0.0.2"]}
     assert versions_of_n2(apart, own="w") == []
@@ -110,6 +123,36 @@ def test_every_single_note_is_missed_but_the_healing_and_later_starts(number: in
     # That a phase began and never ended, and that a node was not restarted, are judged beside this.
     elsewhere = '"ends"' in gone or '"restart", "served"' in gone
     assert bool(gaps(lines)) is not elsewhere, gone
+
+
+@pytest.mark.parametrize(
+    ("gone", "said"),
+    [
+        ('"main", "state": "begins"', ["phase main ended and was never noted to begin"]),
+        ('"main", "state": "ends"', []),
+        ('"main"', ["there is no note of phase main"]),
+        ('"boot", "state": "begins"', ["phase boot ended and was never noted to begin"]),
+    ],
+)
+def test_a_phase_that_was_not_noted_is_named(gone: str, said: list[str]) -> None:
+    assert gaps([line for line in course() if gone not in line]) == said
+
+
+@pytest.mark.parametrize("state", ['"x"', '"a"', "null"])
+def test_a_note_of_a_phase_without_its_state_is_counted_as_neither(state: str) -> None:
+    for told in ("begins", "ends"):
+        lines = [line.replace(f'"main", "state": "{told}"', f'"main", "state": {state}') for line in course()]
+        damaged = "a note of a phase does not say which phase it is of, or whether it begins or ends"
+        assert gaps(lines)[0] == damaged
+        assert gaps(lines)[1:] == ([] if told == "ends" else ["phase main ended and was never noted to begin"])
+
+
+def test_after_a_restart_from_which_nodes_came_back_they_are_read_again() -> None:
+    lines = [*course(restarted=False), *phase("restart", 160, start("n1", 161, "restart"))]
+    assert gaps(lines, READ[:1]) == [
+        "there is no note of phase settle-restarted",
+        "there is no note of phase final-restarted",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -163,6 +206,54 @@ def test_a_node_that_could_not_be_read_has_a_version_or_none() -> None:
     assert gaps(course(), read) == []
 
 
+@pytest.mark.parametrize(("phase", "other"), [("settled", "restarted"), ("restarted", "settled")])
+def test_a_node_that_could_not_be_read_at_all_may_have_a_version(phase: str, other: str) -> None:
+    read = [next(row for row in READ if other in row), f"@{150 if phase == 'settled' else 250} {phase} n1 keyspace k"]
+    assert gaps(course(), [*read, f"@251 {phase} n2 error NoHostAvailable"]) == []
+    lines = [
+        line.replace(f'"phase": "{phase}", {AGREED}', f'"phase": "{phase}", "agreed": true, "versions": {{"n1": "v"}}')
+        for line in course()
+    ]
+    (said,) = gaps(lines)
+    assert said.startswith(f"the versions noted when phase {phase} settled")
+    assert said.endswith(": n2 differ")
+    (said,) = gaps(
+        [
+            line.replace(f'"phase": "{phase}", {AGREED[:-1]}', f'"phase": "{phase}", {AGREED[:-1]}, "n3": "v"')
+            for line in course()
+        ]
+    )
+    assert said.endswith(": n3 differ")
+
+
+def test_a_node_may_be_read_in_the_moment_in_which_it_is_known_to_serve() -> None:
+    lines = [line.replace("@3 -- n2", "@150 -- n2") for line in course()]
+    assert lines != course()
+    assert gaps(sorted(lines, key=at)) == []
+    late = sorted((line.replace("@150 -- n2", "@151 -- n2") for line in lines), key=at)
+    assert gaps(late) == ["n2 was read, and no start of it that served is noted before"]
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_node_that_was_never_started_is_missed_whenever_it_was_read(more: int) -> None:
+    lines = [line for line in course() if " -- n2 " not in line]
+    records = judged(lines, READ)
+    rows = [{**row, "time": row["time"] + more} for row in records.observations.to_pylist()]
+    observations = pa.Table.from_pylist(rows, schema=records.observations.schema)
+    found = [doubt.text for doubt in find_gaps(Evidence.of(Records.of(records.history, observations)))]
+    assert "n2 was read, and no start of it that served is noted before" in found
+
+
+def test_what_follows_a_restart_is_all_there_or_nothing() -> None:
+    dead = [start(node, 161, "restart").replace("true", "false") for node in ("n1", "n2")]
+    lines = [*course(restarted=False), *phase("restart", 160, *dead), *phase("settle-restarted", 170)]
+    assert gaps(lines, READ[:1]) == ["there is no note of phase final-restarted"]
+
+
+def test_a_settling_of_no_phase_of_a_run_is_a_gap() -> None:
+    assert gaps([*course(), settle("x", 172)]) == ["a note of settling names no phase of a run, but x"]
+
+
 def test_nothing_follows_a_restart_after_which_no_node_serves() -> None:
     dead = [start(node, 161, "restart").replace("true", "false") for node in ("n1", "n2")]
     assert gaps([*course(restarted=False), *phase("restart", 160, *dead)], READ[:1]) == []
@@ -177,6 +268,10 @@ def test_a_keyspace_that_no_operation_created_is_older_than_the_run() -> None:
         assert gaps([*course(), *before, *changed]) == ["keyspace k was changed, and no operation can have created it"]
     text = ['@11 p9 n1 invoke cql k {"statement": "CREATE KEYSPACE k"}', "@12 p9 n1 ok"]
     assert gaps([*course(), *text, *changed]) == []
+
+
+def test_a_keyspace_that_was_perhaps_made_and_never_changed_is_no_gap() -> None:
+    assert gaps([*course(), "@11 p9 n1 invoke create-keyspace l", "@12 p9 n1 info timed out"]) == []
 
 
 def test_a_phase_that_began_twice_is_a_gap() -> None:
@@ -217,6 +312,19 @@ def test_a_course_with_a_plan_has_no_gaps() -> None:
     assert gaps(planned(PLAN.replace('"n2"]', '"n2", "n3"]'))) == []  # of a node that is to join
 
 
+@pytest.mark.parametrize("restarted", [True, False])
+def test_of_the_nodes_that_served_at_first_each_keeps_a_log(restarted: bool) -> None:
+    plan, read = (PLAN if restarted else PLAN.replace("rolling", "none")), READ if restarted else READ[:1]
+    others = [start("n3", 46, "operation"), start("n3", 4, "boot").replace("true", "false")]
+    for other in others:
+        assert gaps(sorted([*planned(plan, restarted=restarted), other], key=at), read) == []
+    for lacking in ("n1", "n2"):
+        logs = plan.replace('["n1", "n2"]', str([node for node in ("n1", "n2") if node != lacking]).replace("'", '"'))
+        assert gaps(planned(logs, restarted=restarted), read) == [
+            f"the note of the plan lists logs of some nodes, and none of {lacking}"
+        ]
+
+
 @pytest.mark.parametrize("gone", [PLAN, FAULTS, settle("setup", 12)], ids=["plan", "faults", "settling"])
 def test_what_every_run_with_a_plan_notes_is_missed(gone: str) -> None:
     assert len(gaps([line for line in planned() if line != gone])) == 1
@@ -239,13 +347,22 @@ def test_a_plan_that_says_less_or_something_else_is_a_gap(told: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "rest", ['"count": 1, "ids": []', '"count": 0, "ids": [0]', '"count": 0', '"count": 2, "ids": [1, 1]']
+    "rest",
+    [
+        '"count": 1, "ids": []',
+        '"count": 0, "ids": [0]',
+        '"count": 0',
+        '"count": 2, "ids": [1, 1]',
+        '"count": 1, "ids": [1, 1]',
+    ],
 )
 def test_planned_faults_are_as_many_as_are_named(rest: str) -> None:
     lines = [f"@31 -- info faults-planned {{{rest}}}" if line == FAULTS else line for line in planned()]
     assert len(gaps(lines)) == 1
     named = [line.replace('"count": 0, "ids": []', '"count": 2, "ids": [3, 4]') for line in planned()]
     assert gaps(named) == []
+    begun = '@45 -- info fault-begins {"id": 3, "nemesis": "kill", "nodes": ["n1"]}'
+    assert gaps(sorted([*named, begun], key=at)) == []
 
 
 @pytest.mark.parametrize("ended", ['"exit_code": 0', '"exit_code": 137', '"first_error": "x"'])
@@ -279,10 +396,24 @@ def test_an_event_whose_number_is_left_out_is_missed() -> None:
         assert any("no events" in text for text in edited(lambda rows, at=number: rows.pop(at)))
 
 
+@pytest.mark.parametrize("number", [4, 5])
+def test_the_first_gap_between_numbers_is_named(number: int) -> None:
+    def leave_out(rows: list[dict[str, object]]) -> None:
+        del rows[20]
+        del rows[number]
+
+    assert edited(leave_out)[0] == f"there are no events between number {number - 1} and number {number + 1}"
+
+
 def test_times_that_go_back_are_in_doubt() -> None:
     (text,) = edited(lambda rows: rows[7].update(time=rows[6]["time"] - 1))
     assert "number 6 and number 7" in text
     assert edited(lambda rows: rows[7].update(time=rows[6]["time"])) == []
+
+
+def test_an_operation_that_asked_nothing_is_answered_with_nothing() -> None:
+    for answer in ("ok", 'ok {"rows": []}'):
+        assert gaps(sorted([*course(), "@23 p1 n1 invoke truncate", f"@24 p1 n1 {answer}"], key=at)) == []
 
 
 QUESTION = '"row": {"a": 1}, "consistency": "ONE"'
