@@ -302,7 +302,7 @@ def _clue(run: _Run, place: int) -> Clue:
 
 
 def _met_outside(run: _Run, places: Sequence[int]) -> tuple[Statement, ...]:
-    """Select the changes on the objects of anomalies that met, or else the last one that they name.
+    """Select the changes on the objects of anomalies that met, or else the last removal that they name, or the last change.
 
     None if several meetings are possible, and nothing tells which it was.
     """
@@ -315,7 +315,8 @@ def _met_outside(run: _Run, places: Sequence[int]) -> tuple[Statement, ...]:
     met = run.meetings.overlapping(named_changes) if prominence_of(worst) >= 0 else ()
     if not met and len(run.meetings.groups(one.index for one in possible)) > 1:
         return ()
-    return met or run.meetings.overlapping(possible) or tuple(named_changes[-1:])
+    alone = sorted(named_changes, key=lambda one: (one.f.startswith("drop-"), one.invoked, one.index))
+    return met or run.meetings.overlapping(possible) or tuple(alone[-1:])
 
 
 def _fault_during(faults: Iterable[FaultWindow], statements: Sequence[Statement]) -> str | None:

@@ -322,11 +322,13 @@ def test_an_answer_that_came_too_late_meets_what_was_asked_before_it_and_not_eve
     assert run.group(anomaly("lost-column", "k.t", ops=(lost, later))).findings[0].statements == (lost, later)
 
 
-def test_of_changes_that_never_met_the_last_one_counts() -> None:
+def test_of_changes_that_never_met_the_last_removal_counts_or_the_last_one() -> None:
     run = ContestedRun()
     made = run.ask("n1", create_type("k", "u", fields=[("a", "int")]), at=0, until=1)
     dropped = run.ask("n2", drop_type("k", "u"), at=10, until=12)
-    assert causes(run.group(anomaly("memory-disk-divergence", "k.u", ops=(made, dropped)))) == [["drop-type(A)"]]
+    again = run.ask("n2", create_type("k", "u", fields=[("a", "int")]), at=20, until=21)
+    assert causes(run.group(anomaly("memory-disk-divergence", "k.u", ops=(made, dropped, again)))) == [["drop-type(A)"]]
+    assert run.group(anomaly("memory-disk-divergence", "k.u", ops=(made, again))).findings[0].statements == (again,)
 
 
 # ── whatever comes ───────────────────────────────────────────────────────────────────────────────────────────────────

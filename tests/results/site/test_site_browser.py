@@ -28,6 +28,8 @@ def runs(tmp_path_factory) -> Path:
     run = judged_run(folder / RUN)
     further_run(run, folder / "held", system=SIX, started="2026-11-02T10:00:00+00:00", **held(run))
     further_run(run, folder / "<img src=x onerror=alert(1)>", system=f"cassandra:{EVIL}", error=EVIL, workloads=[EVIL])
+    further_run(run, folder / "long", system=f"cassandra:{'a' * 3000}", workloads=["\u202e" + "💥" * 300])
+    further_run(run, folder / "wide", system=f"cassandra:{'💥' * 300}", nemeses=["100%20%2e%2e%2f\n\t"])
     for number in range(230):
         further_run(run, folder / f"run-{number:03}", seed=number, started="2026-11-03T10:00:00+00:00")
     return folder
@@ -88,6 +90,10 @@ def test_pages_open_in_silence_from_a_folder_and_from_a_server(browser, site, se
         "index.html", "runs.html", "compare.html", "trends.html", "method.html", "versions/simulated-cassandra-6.0.html",
         f"findings/{finding.name}", f"runs/{RUN}.html", "compare/simulated-cassandra-5.0--simulated-cassandra-6.0.html",
     ]  # fmt: skip
+    names += [
+        f"versions/{path.name}" for path in sorted((site / "versions").glob("*.html")) if "simulated" not in path.name
+    ]
+    names += [next(f"compare/{path.name}" for path in sorted((site / "compare").glob("*aaa*.html")))]
     for home in (f"{site.as_uri()}/", served):
         for name in names:
             page = opened(browser, f"{home}{name}", width)
@@ -126,7 +132,7 @@ def test_runs_are_filtered_from_data_that_come_as_scripts(browser, site, served)
         assert page.get_log("browser") == []
     # An address may name what is looked for, and the rest is a button away.
     page = opened(browser, f"{site.as_uri()}/runs.html#simulated:cassandra-5.0")
-    waited(page, "return document.getElementById('filter-count').textContent.includes('of 233')")
+    waited(page, "return document.getElementById('filter-count').textContent.includes('of 235')")
     assert page.execute_script(rows) == 200
     page.execute_script("document.getElementById('more').click()")
     assert page.execute_script(rows) == 231
