@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from schemaquake.clusters.simulated.aims import OPTIONS as AIMS
-from schemaquake.clusters.simulated.aims import aim_all, parse_strikes
+from schemaquake.clusters.simulated.aims import aim_all, parse_end, parse_strikes
 from schemaquake.clusters.simulated.cluster import SimulatedCluster
 from schemaquake.clusters.simulated.draws import Draws
 from schemaquake.clusters.simulated.faces import ChangingRing, Model, Recovering
@@ -40,8 +40,10 @@ __all__ = [
     "SimulatedProvider",
     "asks_before_it_answers",
     "list_habits",
+    "list_recovery_steps",
     "list_ring_steps",
     "list_steps",
+    "list_steps_of",
     "list_verbs",
 ]
 
@@ -119,9 +121,25 @@ def list_steps() -> Mapping[str, str]:
     return {step: model.__module__.rpartition(".")[2] for model in models for step in model.steps}
 
 
+def list_steps_of(system: str) -> tuple[str, ...]:
+    """List the steps of the protocols of a simulated system."""
+    return _model_of(system).steps
+
+
+def _model_of(system: str) -> Model:
+    """Return a model of the system with one node, to be asked what it is able to do."""
+    blueprint = blueprint_of(system)
+    return _MODELS[blueprint.model](Ring(("n1",)), frozenset(), blueprint, {})
+
+
 def list_ring_steps() -> frozenset[str]:
     """List the steps that only a change of the ring, or of the group, comes to."""
     return frozenset({*Sequences.steps, *GossipedRing.steps, *Coordinator.steps, *Group0.recovery})
+
+
+def list_recovery_steps() -> frozenset[str]:
+    """List the steps that only the recovery of a lost group comes to."""
+    return frozenset(Group0.recovery)
 
 
 def asks_before_it_answers(system: str) -> bool:
@@ -131,8 +149,7 @@ def asks_before_it_answers(system: str) -> bool:
 
 def list_verbs(system: str) -> frozenset[TopologyVerb]:
     """List what an operator can ask of the ring of a simulated system; empty: it does not change, and no node joins it."""
-    blueprint = blueprint_of(system)
-    model = _MODELS[blueprint.model](Ring(("n1",)), frozenset(), blueprint, {})
+    model = _model_of(system)
     if not isinstance(model, ChangingRing):
         return frozenset()
     topology = parse_system(system).topology
@@ -192,12 +209,13 @@ class SimulatedProvider:
         )
         everybody = (*plan.node_names, *plan.spare_names)
         strikes = parse_strikes(plan.options, model.steps, everybody)
+        within_ns = parse_end(plan.options)
         slow_links = parse_slow_links(plan.options, everybody, plan.locations)
 
         def aim() -> None:
             """Aim only now: passages are counted from when the cluster stands."""
             cluster.nodes[0].network.slow_down(slow_links)
-            aim_all(kernel, {node.name: node for node in cluster.nodes}, strikes)
+            aim_all(kernel, {node.name: node for node in cluster.nodes}, strikes, within_ns=within_ns)
 
         cluster = SimulatedCluster(
             parse_system(plan.system),

@@ -9,19 +9,20 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Final
 
-from schemaquake.clusters.simulated.draws import Draws
+from schemaquake.clusters.simulated.draws import Draws, Stream
 from schemaquake.clusters.simulated.provider import (
     asks_before_it_answers,
     list_habits,
+    list_recovery_steps,
     list_ring_steps,
-    list_steps,
+    list_steps_of,
     list_verbs,
 )
-from schemaquake.clusters.systems.simulated.family import blueprint_of
 from schemaquake.clusters.systems.system import parse_system
 from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.topology import TopologyVerb
 from schemaquake.harness.registry import load, names
+from schemaquake.results.swarm.storms import Storm, draw_storm
 
 __all__ = ["CHANGES", "NEMESES", "plan_of_seed", "steps_of", "without_data_centers", "workloads_of"]
 
@@ -30,7 +31,9 @@ _RACES: Final = (
     "create-table", "drop-type", "drop-function", "drop-table-view", "drop-alter", "drop-keyspace", "alter-options",
     "add-columns", "alter-type", "create-index", "drop-recreate",
 )  # fmt: skip
-_DATA: Final = ("register", "set", "quorum")
+_OF_ROWS: Final = "quorum"
+_WITH_DELETIONS: Final = "reloaded-rows"
+_DATA: Final = ("register", "set", _OF_ROWS)
 _CHURN: Final = "schema-churn"
 _CREATED_AGAIN: Final = "drop-recreate"
 _NODES: Final = (3, 3, 3, 3, 3, 4, 5, 5, 7)
@@ -76,6 +79,8 @@ _WITH_LEVELS: Final = frozenset({"quorum", "set"})
 _BETWEEN_CENTERS_MS: Final = (20, 60, 200)
 """How much longer messages take from one data centre to the other."""
 _OF_DATA_CENTERS: Final = ("partition.targets", "consistency")
+_OF_A_LOG: Final = ("raft/", "group0/change/", "group0/apply/", "6.0/commit/", "6.0/follow/", "6.0/paxos/")
+"""The beginnings of the names of steps that decide and carry out the entries of a log."""
 _CUT: Final = "partition"
 """The mode of races whose sides are cut off from each other; each waits for a majority, or for its turn, as long as a client does."""
 
@@ -84,6 +89,9 @@ def plan_of_seed(seed: int, systems: Sequence[str], options: Mapping[str, str] |
     """Return the plan of a seed on one of these systems, with further options of the simulation (`bugs`, `bug`)."""
     draws = Draws(seed)
     system = draws.stream("swarm", "system").pick(systems)
+    storm = draw_storm(draws, _steps_of_log(system), _ring_steps_of(system), has_rows=_OF_ROWS in workloads_of(system))
+    if storm is not None:
+        return _stormy(draws, seed, system, storm, options or {})
     nodes = draws.stream("swarm", "nodes").pick(_NODES)
     factor = draws.stream("swarm", "factor").pick((None, None, None, 1, 2, 3, 5))
     workloads, chosen = _workloads(draws, system)
@@ -102,7 +110,7 @@ def plan_of_seed(seed: int, systems: Sequence[str], options: Mapping[str, str] |
         spares = sum(name in _JOINS for name in changes)
         workloads = _with_data(draws, system, workloads)
         chosen = {name: text for name, text in chosen.items() if name != "mode"}
-        chosen |= {f"{name}.limit-s": _LIMIT_OF_A_CHANGE_S for name in changes}
+        chosen |= _limits(changes)
         if _LOSS in changes:
             # Whoever dies, a majority of the replicas of a row has one that stays; other faults together with it may lose rows for good.
             nodes, nemeses = min(nodes, _NODES_MOST_OF_A_LOSS), changes
@@ -123,8 +131,11 @@ def plan_of_seed(seed: int, systems: Sequence[str], options: Mapping[str, str] |
         between = _between_centers(draws)
     chosen |= _habits(draws, system, cut=chosen.get("mode") == _CUT)
     everybody = tuple(f"n{number}" for number in range(1, nodes + spares + 1))
-    aims = _aim(draws, system, everybody, is_changing=bool(changes))
-    chosen |= {name: step for name, step in aims.items() if name.partition(".")[0] not in nemeses}
+    aims = _aim(draws, system, everybody, is_changing=bool(changes), within_s=f"{time_limit_s:.0f}")
+    # A server that a rolling restart starts does not survive a kill, which ends the restart, and says nothing of the protocol.
+    spared = {*nemeses, *(["kill"] if "rolling-restart" in nemeses else [])}
+    fitting = {name: text for name, text in aims.items() if name.partition(".")[0] not in spared}
+    chosen |= fitting if len(fitting) > 1 else {}
     chosen |= between or _slow(draws, everybody)
     return Plan(
         system=system,
@@ -141,6 +152,48 @@ def plan_of_seed(seed: int, systems: Sequence[str], options: Mapping[str, str] |
         restart=draws.stream("swarm", "restart").pick(("rolling", "rolling", "together", "none")),
         options={**chosen, **(options or {})},
     )
+
+
+def _stormy(draws: Draws, seed: int, system: str, storm: Storm, options: Mapping[str, str]) -> Plan:
+    """Return the plan of a seed with a storm: of the ring with changes of it, else of the log with changes of the schema."""
+    changes = _some_changes(draws, system) if storm.kind == "ring" else ()
+    leaves_dead = not _LIVING_NODES_LEAVE.issuperset(changes)
+    spares = sum(name in _JOINS for name in changes)
+    everybody = tuple(f"n{number}" for number in range(1, storm.nodes + spares + 1))
+    chosen = dict(storm.options) | _limits(changes)
+    if storm.follows_on and asks_before_it_answers(system):
+        chosen["relay"] = "true"
+    chosen |= _habits(draws, system, cut=False)
+    if storm.has_slow_links:
+        chosen |= _slow_between_two(draws, everybody) or _slow(draws, everybody, always=True)
+    return Plan(
+        system=system,
+        workloads=(_CHURN if storm.kind == "log" else _WITH_DELETIONS if storm.has_deletions else _OF_ROWS,),
+        cluster="simulated",
+        nodes=storm.nodes,
+        spares=spares,
+        nemeses=(*changes, *storm.nemeses),
+        seed=seed,
+        time_limit_s=storm.time_limit_s,
+        rate=storm.rate,
+        replication_factor=None if storm.factor is None or leaves_dead else min(storm.factor, storm.nodes),
+        restart=draws.stream("swarm", "restart").pick(("rolling", "rolling", "together", "none")),
+        options={**chosen, **options},
+    )
+
+
+@cache
+def _steps_of_log(system: str) -> tuple[str, ...]:
+    """Return the steps by which a system decides and carries out the entries of its log; none in designs without one."""
+    return tuple(step for step in steps_of(system) if step.startswith(_OF_A_LOG))
+
+
+@cache
+def _ring_steps_of(system: str) -> tuple[str, ...]:
+    """Return the steps of a system's changes of the ring, without those by which a lost group is recovered."""
+    if not _verbs_of(system):
+        return ()
+    return tuple(step for step in steps_of(system) if step in list_ring_steps() and step not in list_recovery_steps())
 
 
 @cache
@@ -189,8 +242,25 @@ def _changes(draws: Draws, system: str) -> tuple[str, ...]:
     if not verbs or not stream.chance(0.2):
         return ()
     fitting = [name for name in CHANGES if name in _JOINS or _ASKED[name] in verbs]
+    return _one_or_two(stream, draws.stream("swarm", "second change"), fitting)
+
+
+def _limits(changes: Sequence[str]) -> dict[str, str]:
+    """Return the options of changes of the ring; two go on together, without which the second would wait for the first."""
+    together = {"overlap": "true"} if len(changes) > 1 else {}
+    return {f"{name}.limit-s": _LIMIT_OF_A_CHANGE_S for name in changes} | together
+
+
+def _some_changes(draws: Draws, system: str) -> tuple[str, ...]:
+    """Draw one or two changes of the ring for a storm."""
+    verbs = _verbs_of(system)
+    fitting = [name for name in CHANGES if name != _LOSS and (name in _JOINS or _ASKED[name] in verbs)]
+    return _one_or_two(draws.stream("storm", "changes"), draws.stream("storm", "second change"), fitting)
+
+
+def _one_or_two(stream: Stream, second: Stream, fitting: Sequence[str]) -> tuple[str, ...]:
+    """Draw a change of the ring; one time in four, where that can be, another one together with it."""
     first = stream.pick(fitting)
-    second = draws.stream("swarm", "second change")
     together = [name for name in _TOGETHER if name in fitting and name != first]
     return (first, second.pick(together)) if first in _TOGETHER and together and second.chance(0.25) else (first,)
 
@@ -258,8 +328,11 @@ def _with_data(draws: Draws, system: str, workloads: tuple[str, ...]) -> tuple[s
     return (*workloads, draws.stream("swarm", "beside changes").pick(fitting))
 
 
-def _aim(draws: Draws, system: str, nodes: Sequence[str], *, is_changing: bool) -> dict[str, str]:
-    """Draw, one time in three, steps at which a server is killed, frozen or cut off: the one that comes there, or another."""
+def _aim(draws: Draws, system: str, nodes: Sequence[str], *, is_changing: bool, within_s: str) -> dict[str, str]:
+    """Draw, one time in three, steps at which a server is killed, frozen or cut off: the one that comes there, or another.
+
+    None falls in the phases of the last readings, for which servers are started again.
+    """
     stream = draws.stream("swarm", "aim")
     if stream.below(_STEPS_AIMED_AT):
         return {}
@@ -274,13 +347,14 @@ def _aim(draws: Draws, system: str, nodes: Sequence[str], *, is_changing: bool) 
     some = (stream.pick(steps), stream.pick(steps))
     places = dict.fromkeys((stream.pick(some), 2 + stream.below(_PASSAGES_MOST)) for _ in range(stream.pick(_PLACES)))
     hit = [f":{other.pick(nodes)}" if other.chance(0.4) else "" for _ in places]
-    return {f"{verb}.at": ",".join(f"{step}@{count}{on}" for (step, count), on in zip(places, hit, strict=True))}
+    aimed = ",".join(f"{step}@{count}{on}" for (step, count), on in zip(places, hit, strict=True))
+    return {f"{verb}.at": aimed, "fault.within": within_s}
 
 
-def _slow(draws: Draws, nodes: Sequence[str]) -> dict[str, str]:
-    """Draw, one time in four, links that are slow: all to one node, which is behind the others for the whole run, or some."""
+def _slow(draws: Draws, nodes: Sequence[str], *, always: bool = False) -> dict[str, str]:
+    """Draw, one time in four or always, links that are slow: all to one node, which is behind the others for the whole run, or some."""
     stream = draws.stream("swarm", "slow")
-    if not stream.chance(0.25):
+    if not (stream.chance(0.25) or always):
         return {}
     later_ms = stream.pick(_LATER_MS)
     late = stream.pick(nodes) if stream.chance(0.5) else ""
@@ -291,8 +365,18 @@ def _slow(draws: Draws, nodes: Sequence[str]) -> dict[str, str]:
     return {"slow": ",".join(f"{one}-{other}:{later_ms}" for one, other in slow)} if slow else {}
 
 
+def _slow_between_two(draws: Draws, nodes: Sequence[str]) -> dict[str, str]:
+    """Draw, in one storm of two, two nodes that hear each other late, so that both may stand for one election."""
+    stream = draws.stream("storm", "slow")
+    if stream.chance(0.5):
+        return {}
+    one = stream.pick(nodes)
+    other = stream.pick([name for name in nodes if name != one])
+    later_ms = stream.pick([each for each in _LATER_MS if 2 * each <= _ROUND_TRIP_MOST_MS])
+    return {"slow": f"{one}-{other}:{later_ms},{other}-{one}:{later_ms}"}
+
+
 @cache
 def steps_of(system: str) -> tuple[str, ...]:
     """Return the steps of the protocols of a simulated system."""
-    module = blueprint_of(system).model.replace("-", "_")
-    return tuple(step for step, model in list_steps().items() if model == module)
+    return list_steps_of(system)

@@ -48,7 +48,7 @@ class Change:
     text: str
     """The step that is wrong then, in words."""
     seed: int | None = None
-    """The first seed of the system's twin that shows it; None: none is known."""
+    """A seed of the system's twin that shows it; None: none is known."""
     gives: Sequence[str] = ()
     """Anomalies of that seed, or "failed" for a model that breaks down."""
     options: Mapping[str, str] = field(default_factory=dict)

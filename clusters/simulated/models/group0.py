@@ -629,6 +629,9 @@ class Group0:
         others = tuple(each for each in role.members.now if each.name != member.name)
         if not role.is_leader or role.members.before or role.named_at > role.commit:
             return None
+        seat = self.board(node).topology.seats.get(member.name)
+        if seat is not None and seat.state in {"left", "replaced"}:
+            return None  # it does not come back
         if member in role.members.now:
             return role.term, role.named_at
         return (yield from self._raft.propose_members(node, tuple(sorted((*others, member)))))

@@ -8,7 +8,8 @@ it has done is in the log, so that another one goes on:
 - o3 rows are streamed to the replicas to come, in a session that the next state closes
 - o4 write_both_read_new: the replicas to come are read from
 - o5 a barrier again, and a fence: replicas refuse requests of an earlier version
-- o6 normal, left or replaced; the group has the member no longer, or gives it the vote
+- o6 normal, left or replaced; the group has the member no longer, or gives it the vote. A coordinator that died between the two leaves the
+  member to the next one
 
 Where a node that is needed is dead before o4, the change is rolled back, and the group has no longer the member that was to come; afterwards it
 waits for it.
@@ -260,7 +261,7 @@ class Coordinator:
     def look(self, node: Node) -> None:
         """Start the coordinator on the node that leads the group, if changes wait and none is at work there."""
         board = self._group.board(node)
-        has_work = bool(board.requests or board.topology.moves)
+        has_work = bool(board.requests or board.topology.moves) or self._gone_member(node) is not None
         if has_work and self._group.is_leader(node) and self._working.get(node.name) is not node.server:
             self._working[node.name] = node.server
             server_of(node).begin("topology-coordinator", self._work(node))
@@ -274,6 +275,12 @@ class Coordinator:
     def _work_on(self, node: Node) -> Steps:
         failures = 0
         while self._group.is_leader(node):
+            gone = self._gone_member(node)
+            if gone is not None:
+                # It is a member until the second step of the change of members, too.
+                yield from self._group.dismiss(node, gone)
+                yield Sleep(node.kernel.cost_ns(200 * _MS, 400 * _MS))
+                continue
             board = self._group.board(node)
             move = next(iter(board.topology.moves), None)
             if move is None:
@@ -292,6 +299,12 @@ class Coordinator:
                 if (yield from self._group.append(node, order)) and move.change in {"join", "replace"}:
                     yield from self._group.dismiss(node, move.node)
             yield Sleep(node.kernel.cost_ns(200 * _MS, 400 * _MS))
+
+    def _gone_member(self, node: Node) -> str | None:
+        """Return a node that has left the ring, and is in the group still; None if there is none."""
+        seats = self._group.board(node).topology.seats
+        gone = (name for name, seat in seats.items() if seat.state in {"left", "replaced"})
+        return next((name for name in gone if self._group.is_member(node, name)), None)
 
     def _begin_reads(self, node: Node, move: Moving) -> Steps:
         """Stream what the replicas to come lack, and have them read from; returns whether that was done."""

@@ -7,7 +7,7 @@ import re
 import pytest
 from simulated_runs import FIVE, SCYLLA, SIX, plan_of, simulate
 
-from schemaquake.clusters.simulated.aims import Strike, parse_strikes
+from schemaquake.clusters.simulated.aims import Strike, parse_end, parse_strikes
 from schemaquake.clusters.simulated.models.gossiped_ring import GossipedRing
 from schemaquake.clusters.simulated.models.group0 import Group0
 from schemaquake.clusters.simulated.models.metadata_log import MetadataLog
@@ -65,6 +65,20 @@ def test_a_node_or_a_link_is_cut_off_until_the_time_is_over(tmp_path, where, gon
     assert down == gone
     assert all(text.count("is now UP") == 2 + len(gone[name]) for name, text in logs.items())
     assert dict(run.types) == {}
+
+
+@pytest.mark.parametrize(("within", "falls"), [("0", False), ("60", True)])
+def test_no_fault_falls_when_its_time_is_over(tmp_path, within, falls):
+    options = {"kill.at": "4.0/apply/e5@8", "fault.within": within}
+    run = simulate(tmp_path, "schema-churn", seed=3, options=options, rate=10, time_limit_s=8, restart="none")
+    assert bool(run.books["crashes"]) is falls
+
+
+def test_the_time_of_faults_is_read():
+    assert parse_end({}) is None
+    assert parse_end({"fault.within": "2.5"}) == 2_500_000_000
+    with pytest.raises(PlanError, match="fault.within"):
+        parse_end({"fault.within": "never"})
 
 
 def test_aims_are_read():

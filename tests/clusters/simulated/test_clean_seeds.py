@@ -25,10 +25,22 @@ _LEAVES_AFTER_A_RESTART = Plan(
     options={"races": "1", "decommission.limit-s": "40", "slow": "n2-n1:800,n3-n1:800,n4-n1:800", "bugs": "none"},
 )  # fmt: skip
 """A restart was taken for the end of a decommission that the topology coordinator went on with."""
+_LEFT_BY_A_DEAD_LEADER = Plan(
+    system="simulated:scylladb-6.2", workloads=("alter-options", "drop-keyspace", "quorum"),
+    nemeses=("decommission", "kill", "restart", "stop"), seed=126, cluster="simulated", nodes=4, time_limit_s=20.0, rate=8.0,
+    replication_factor=2,
+    options={
+        "races": "1", "decommission.limit-s": "40", "bugs": "none",
+        "slow": "n1-n3:200,n1-n4:200,n2-n1:200,n2-n4:200,n3-n2:200,n3-n4:200,n4-n2:200",
+    },
+)  # fmt: skip
+"""A leader died when a node had left the ring and was in the group still: no other one dismissed it."""
 
 
 @pytest.mark.parametrize(
-    "plan", [_SERVED_BEHIND, _REPLACED_WHILE_FROZEN, _LEAVES_AFTER_A_RESTART], ids=lambda plan: str(plan.seed)
+    "plan",
+    [_SERVED_BEHIND, _REPLACED_WHILE_FROZEN, _LEAVES_AFTER_A_RESTART, _LEFT_BY_A_DEAD_LEADER],
+    ids=lambda plan: str(plan.seed),
 )
 def test_a_design_without_a_flaw_is_silent(plan):
     row = row_of(plan)

@@ -42,7 +42,8 @@ def without_time(row):
 def test_each_seed_has_a_plan_of_its_own_and_all_features_come_up():
     plans = [plan_of_seed(seed, (FIVE, SIX)) for seed in range(400)]
     assert plans == [plan_of_seed(seed, (FIVE, SIX)) for seed in range(400)]
-    assert {name for plan in plans for name in plan.workloads} == {*workloads_of(FIVE), *workloads_of(SIX)}
+    drawn = {name for plan in plans for name in plan.workloads}
+    assert drawn == {*workloads_of(FIVE), *workloads_of(SIX), "reloaded-rows"}  # the last in storms alone
     assert {name for plan in plans for name in plan.nemeses} == {*NEMESES, *CHANGES} - {
         "lost-majority"
     }  # group 0's alone
@@ -50,11 +51,14 @@ def test_each_seed_has_a_plan_of_its_own_and_all_features_come_up():
     assert {plan.system for plan in plans} == {FIVE, SIX}
     assert all(any(f"{verb}.at" in plan.options for plan in plans) for verb in ("kill", "pause", "cut"))
     assert all(
-        plan.nodes > 3 and {*plan.workloads} & {"register", "set", "quorum"}
+        plan.nodes > 3 and {*plan.workloads} & {"register", "set", "quorum", "reloaded-rows"}
         for plan in plans
         if {*plan.nemeses} & {*CHANGES}
     )
     assert any(not plan.nemeses for plan in plans)
+    together = [plan for plan in plans if len({*plan.nemeses} & {*CHANGES}) > 1]
+    assert together
+    assert all(plan.options["overlap"] == "true" for plan in together)
     for plan in plans:
         plan.check_options()
         refuse_undeclared(plan.options, workloads=plan.workloads, nemeses=plan.nemeses, cluster=plan.cluster)
@@ -76,7 +80,7 @@ def test_each_simulated_system_has_a_plan_for_every_seed():
         for seed in range(300):
             plan = plan_of_seed(seed, (f"simulated:{version}",))
             plan.check_options()
-            assert set(plan.workloads) <= set(workloads_of(plan.system))
+            assert set(plan.workloads) <= {*workloads_of(plan.system), "reloaded-rows"}
 
 
 # ── one seed ─────────────────────────────────────────────────────────────────────────────────────────────────────────
