@@ -77,7 +77,7 @@ def test_no_fault_falls_when_its_time_is_over(tmp_path, within, falls):
 def test_the_time_of_faults_is_read():
     assert parse_end({}) is None
     assert parse_end({"fault.within": "2.5"}) == 2_500_000_000
-    with pytest.raises(PlanError, match="fault.within"):
+    with pytest.raises(PlanError, match=r"fault\.within"):
         parse_end({"fault.within": "never"})
 
 
