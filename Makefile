@@ -23,7 +23,7 @@ help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
 setup: ## everything that is needed, into .venv and the user's cache
-	@$(MAKE) --no-print-directory --jobs=3 .venv/system .venv/fetched .venv/compiled
+	@$(MAKE) --no-print-directory --jobs=3 .venv/system .venv/fetched .venv/compiled .venv/spark-archive
 	@echo "Ready: $(BIN)/schemaquake"
 
 demo: setup ## the same race on Cassandra 5.0 and 6.0, and the report
@@ -38,7 +38,7 @@ test-long: test-setup .venv/further ## further cases of what `make test` shows, 
 	$(PYTEST) $(SHARED) -m "hypothesis and not long and not $(subst |, and not ,$(ALONE))" --hypothesis-profile=searching $(PYTEST_FLAGS)
 
 test-setup:  # what tests need of the system is installed beside the virtual environment
-	@$(MAKE) --no-print-directory --jobs=4 .venv/system .venv/fetched .venv/compiled .venv/tests .venv/translated .venv/debian-base
+	@$(MAKE) --no-print-directory --jobs=4 .venv/system .venv/fetched .venv/compiled .venv/spark-archive .venv/tests .venv/translated .venv/debian-base
 
 fuzz: test-setup ## hostile files for every reader, 20 s each; what crashes one is kept in tests/fuzz/corpus
 	$(BIN)/python tests/fuzz/fuzz.py $(FUZZ_FLAGS)
@@ -128,6 +128,10 @@ audit: .venv/installed ## the locked packages beside the advisories of pip-audit
 .venv/fetched: clusters/systems/extra_jars.toml | .venv/installed .venv/system
 	@scripts/timed 'Cassandra' $(BIN)/schemaquake fetch $(SYSTEMS)
 	@touch $@
+
+.venv/spark-archive: results/engines/jvm_archive.py results/engines/jvm_archiving.py | .venv/fetched
+	@# Fetching comes first: it looks for Java, too.
+	@if scripts/timed 'archive for Spark' $(BIN)/python -m schemaquake.results.engines.jvm_archiving; then touch $@; fi
 
 .venv/compiled: $(shell find checkers results/formats -name '*.py') | .venv/installed
 	@scripts/timed 'compiled searches' scripts/compiled

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from schemaquake.clusters.distribution.java import find_java
+from schemaquake.results.engines.jvm_archive import archive_options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,10 +34,14 @@ _LIGHT: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 @contextmanager
-def spark_session(master: str | None = None, *, light: bool = False) -> Iterator[SparkSession]:
+def spark_session(
+    master: str | None = None, *, light: bool = False, options: str | None = None
+) -> Iterator[SparkSession]:
     """Provide a session on `master` (default: every core of this machine), stopped when the block ends.
 
-    A `light` one starts with half the work and is slow with rows of its own: for tasks that read files themselves. An active session is used as it is and left running. Raises EnvironmentLacks without Java 17 or later.
+    A `light` one starts with a quarter of the work and is slow with rows of its own: for tasks that read files themselves.
+    `options` are further ones of a light session's JVM, by default those of its archive. An active session is used as it
+    is and left running. Raises EnvironmentLacks without Java 17 or later.
     """
     with pandas_unused():
         from pyspark.sql import SparkSession  # noqa: PLC0415 - slow to import, and most runs do without
@@ -48,9 +53,11 @@ def spark_session(master: str | None = None, *, light: bool = False) -> Iterator
             session.conf.set(name, value)
         yield session
         return
-    with _environment(), as_file(files(__package__) / "spark-log.xml") as log_configuration:
+    java = find_java(JAVA_LEAST).path
+    further = (archive_options(java) if options is None else options) if light else ""
+    with _environment(java), as_file(files(__package__) / "spark-log.xml") as log_configuration:
         builder = SparkSession.builder.appName("schemaquake").master(master or _LOCAL)
-        for name, value in _settings(master or _LOCAL, log_configuration, light=light).items():
+        for name, value in _settings(master or _LOCAL, log_configuration, light=light, further=further).items():
             builder = builder.config(name, value)
         log.debug("starting Spark", extra={"master": master or _LOCAL})
         with pandas_unused():
@@ -69,8 +76,8 @@ def pandas_unused() -> Iterator[None]:
         yield
 
 
-def _settings(master: str, log_configuration: Path, *, light: bool) -> Mapping[str, str]:
-    options = f"-Dlog4j2.configurationFile={log_configuration.as_uri()}"
+def _settings(master: str, log_configuration: Path, *, light: bool, further: str) -> Mapping[str, str]:
+    options = f"-Dlog4j2.configurationFile={log_configuration.as_uri()} {further}".rstrip()
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -93,10 +100,12 @@ def _query_settings() -> Mapping[str, str]:
 
 
 @contextmanager
-def _environment() -> Iterator[None]:
+def _environment(java: Path) -> Iterator[None]:
     """Set JAVA_HOME for Spark's launcher and the Python of its executors: this interpreter, unless the user named another."""
-    java_home = str(find_java(JAVA_LEAST).path.resolve().parent.parent)
-    wanted = {"JAVA_HOME": java_home, "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable)}
+    wanted = {
+        "JAVA_HOME": str(java.resolve().parent.parent),
+        "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
+    }
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)
     try:
