@@ -314,6 +314,11 @@ def _check(
 ) -> None:
     """Judge stored files again: prints FILE<TAB>true|false|unknown, or one JSON document."""
     configure_logging(verbose=verbose)
+    memory_bytes = None if memory is None else memory << 20
+    if len(history) == 1 and history_format in (None, "parquet"):
+        alone = model is not None or (checker is not None and "," not in checker)
+        at_once = engine == "local" or (engine == "auto" and master is None and alone)
+        _begin_examination(history[0], at_once=at_once, memory_bytes=memory_bytes)
     from schemaquake.harness.history.lean_arrow import lean_arrow  # noqa: PLC0415 - as above
 
     lean_arrow()
@@ -345,7 +350,7 @@ def _check(
                 options=options,
                 independent=independent,
                 knossos=knossos,
-                memory_bytes=None if memory is None else memory << 20,
+                memory_bytes=memory_bytes,
                 resume=resume_analysis,
             ),
         )
@@ -367,6 +372,20 @@ def _check(
         elif verdict.valid == "unknown" and not as_json:
             stderr().print(f"{path}: {verdict.reason}", markup=False)
     raise typer.Exit(exit_code_of_all(verdict for _, verdict in verdicts))
+
+
+def _begin_examination(path: Path, *, at_once: bool, memory_bytes: int | None) -> None:
+    """Begin to examine a Parquet file that another tool made, while the command imports what it judges with.
+
+    `at_once`: it will be read as a whole by this process, if it fits into its memory.
+    """
+    if path.suffix != ".parquet" or not path.is_file():
+        return
+    from schemaquake.results.judging.memory import allowed_bytes, fits_at_once  # noqa: PLC0415 - as above
+    from schemaquake.results.store.examination import begin_examination  # noqa: PLC0415 - as above
+
+    fits = fits_at_once(path.stat().st_size, allowed_bytes() if memory_bytes is None else memory_bytes)
+    begin_examination(path.resolve(), hand_over=at_once and fits)
 
 
 def _report(

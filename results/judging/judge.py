@@ -52,7 +52,7 @@ from schemaquake.results.judging.bounded import as_json, bounded
 from schemaquake.results.judging.damage import places_of_damage, unknown_for_damage
 from schemaquake.results.judging.kept_verdicts import KeptVerdicts
 from schemaquake.results.judging.keyspaces import Keyspaces
-from schemaquake.results.judging.memory import history_bytes, piece_bytes, pieces
+from schemaquake.results.judging.memory import fits_at_once, history_bytes, piece_bytes, pieces
 from schemaquake.results.judging.sources import HistoryFile, InMemory, OnDisk, Source, Survey
 from schemaquake.results.store.regrouping import regroup
 from schemaquake.results.store.store import Store, write_table
@@ -68,8 +68,6 @@ _UNITS: Final = pa.schema(
 )
 _LONG: Final = 1 << 16
 """Bytes of a history file for which compiled loops are loaded while it is read; a shorter one needs none."""
-_EXPANSION: Final = 20
-"""Bytes of a history in memory for each byte of its file, rather too many."""
 _OF_PIECES: Final = 1 << 20
 """The unit number of checks whose pieces the engine carries; no other unit has it."""
 _PARTS: Final = pa.schema([("checker", pa.int32()), ("keyspace", pa.string()), ("verdict", pa.string())])
@@ -149,7 +147,7 @@ def _is_read_at_once(subject: object, checkers: Sequence[Checker], engine: str, 
     except OSError:  # its reader says so
         return False
     # Not by its footer, which nobody has examined yet.
-    return size >= _LONG and (memory_bytes is None or pieces(_EXPANSION * size, memory_bytes) == 1)
+    return size >= _LONG and (memory_bytes is None or fits_at_once(size, memory_bytes))
 
 
 def _smaller_groups(

@@ -8,10 +8,7 @@ import resource
 from pathlib import Path
 from typing import Final
 
-from schemaquake.results.formats.compression import content_bytes
-from schemaquake.results.store.parquet_footer import row_groups
-
-__all__ = ["allowed_bytes", "history_bytes", "piece_bytes", "pieces"]
+__all__ = ["allowed_bytes", "fits_at_once", "history_bytes", "piece_bytes", "pieces"]
 
 _SHARE: Final = 0.75  # of the available memory; the rest is the system's
 _CGROUP: Final = Path("/sys/fs/cgroup/memory.max")
@@ -20,6 +17,8 @@ _TIMES: Final = 2.3
 _TIMES_OF_A_PIECE: Final = 4.5
 _ALWAYS: Final = 150 << 20  # bytes of the interpreter, pyarrow and compiled code
 _ALWAYS_IN_PIECES: Final = 280 << 20
+_EXPANSION: Final = 20
+"""Bytes of a history in memory for each byte of its file, rather too many."""
 _PIECES_MOST: Final = 4096
 _PIECE_MOST: Final = 8 << 30  # Arrow counts the elements of lists with 32 bits
 
@@ -38,9 +37,18 @@ def allowed_bytes() -> int:
 
 def history_bytes(file: Path, *, parquet: bool) -> int:
     """Estimate the bytes of memory for a file's history as a table, rather too many. Raises HistoryError."""
+    # Both load Arrow, which the other functions do without.
+    from schemaquake.results.formats.compression import content_bytes  # noqa: PLC0415
+    from schemaquake.results.store.parquet_footer import row_groups  # noqa: PLC0415
+
     if not parquet:
         return content_bytes(file)  # as text, a value takes about as many bytes
     return sum(group.size for group in row_groups(file))
+
+
+def fits_at_once(file_bytes: int, allowed: int) -> bool:
+    """Return True if the history in a Parquet file of this size fits into memory, whatever its footer says."""
+    return pieces(_EXPANSION * file_bytes, allowed) == 1
 
 
 def pieces(history: int, allowed: int) -> int:

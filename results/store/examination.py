@@ -4,7 +4,8 @@ Arrow raises for nearly every damage to a file, but a footer that contradicts it
 all the machine's memory. The child reads everything there is, within limits of memory and time: if the file ends it,
 that is an answer. A file with our seal is what we wrote, and is spared that.
 
-What the child decoded can be handed over, in memory that both share, so that a long history is not decoded twice.
+What the child decoded can be handed over, in memory that both share, so that a long history is not decoded twice. And it can
+begin before it is asked for: while this process still imports what it will judge with.
 
 `python -m schemaquake.results.store.examination FILE MEMORY SECONDS [DESCRIPTOR]` is the child; it prints why the file is refused, or
 nothing, and writes the table as Arrow's stream to the file with that descriptor.
@@ -12,24 +13,27 @@ nothing, and writes the table as Arrow's stream to the file with that descriptor
 
 from __future__ import annotations
 
+import atexit
 import mmap
 import os
 import resource
 import subprocess
 import sys
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from signal import Signals
 from typing import TYPE_CHECKING, Final
 
-from schemaquake.results.store.parquet_footer import not_whole
+from schemaquake.harness.errors import HistoryError
+from schemaquake.results.store.seal import refuse_damage
 
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-__all__ = ["examine", "take_examined"]
+__all__ = ["begin_examination", "examine", "take_examined"]
 
 _MEMORY_LEAST: Final = 4 << 30
 _MEMORY_FACTOR: Final = 50
@@ -46,8 +50,46 @@ _HANDED_FROM: Final = 1 << 20
 _State = tuple[Path, int, int, int]
 """A file as it is: its path, inode, size and time of modification."""
 
+
+@dataclass(frozen=True, slots=True)
+class _Child:
+    """A child that examines a file. `descriptor` is that of the memory to which it writes the table, if it does."""
+
+    process: subprocess.Popen[bytes]
+    descriptor: int | None
+    seconds: int
+
+    def end(self) -> None:
+        """Kill the child unless it has ended, and give up what it decoded."""
+        self.process.kill()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+        self.process.wait()
+        if self.descriptor is not None:
+            os.close(self.descriptor)
+
+
+_begun: dict[_State, _Child] = {}
+"""Examinations that nobody has asked for yet; one at most."""
 _handed: dict[_State, int] = {}
 """Files in memory with what was decoded and is not taken yet, by their descriptors; one at most."""
+
+
+def begin_examination(path: Path, *, hand_over: bool = False) -> None:
+    """Begin to examine a file, for which `examine` then waits. Nothing is begun for one with our seal, or that cannot be opened."""
+    with suppress(OSError, HistoryError):  # its reader raises the same
+        if refuse_damage(path):
+            return
+        state = _state(path)
+        _abandon()
+        _begun[state] = _start(state, hand_over=hand_over and state[2] >= _HANDED_FROM)
+
+
+@atexit.register
+def _abandon() -> None:
+    """End examinations that nobody asked for."""
+    while _begun:
+        _begun.popitem()[1].end()
 
 
 def examine(path: Path, *, hand_over: bool = False) -> None:
@@ -59,6 +101,8 @@ def examine(path: Path, *, hand_over: bool = False) -> None:
     state = _state(path)
     why = _fate_handed_over(state) if hand_over and state[2] >= _HANDED_FROM else _fate(state)
     if why is not None:
+        from schemaquake.results.store.parquet_footer import not_whole  # noqa: PLC0415 - Arrow, before which a child can begin
+
         raise not_whole(path, why)
 
 
@@ -88,49 +132,62 @@ def _fate_handed_over(state: _State) -> str | None:
     """Examine a file, and keep what was decoded in the place of what any other file left."""
     while _handed:
         os.close(_handed.popitem()[1])
-    descriptor = os.memfd_create("history", os.MFD_CLOEXEC)
-    why = None
+    child = _begun.pop(state, None) or _start(state, hand_over=True)
     try:
-        why = _fate_of_reader(state, descriptor)
-        if why is None and os.fstat(descriptor).st_size:
-            _handed[state] = os.dup(descriptor)
+        why = _fate_of(child)
+        if why is None and child.descriptor is not None and os.fstat(child.descriptor).st_size:
+            _handed[state] = os.dup(child.descriptor)
     finally:
-        os.close(descriptor)
+        child.end()
     return why
 
 
 @lru_cache(maxsize=64)
 def _fate(state: _State) -> str | None:
-    return _fate_of_reader(state, None)
+    child = _begun.pop(state, None) or _start(state, hand_over=False)
+    try:
+        return _fate_of(child)
+    finally:
+        child.end()
 
 
-def _fate_of_reader(state: _State, descriptor: int | None) -> str | None:
-    """Return what became of a process that read the file; None if it survived. It writes what it read to the descriptor."""
+def _start(state: _State, *, hand_over: bool) -> _Child:
+    """Start a child that reads the file, and writes what it read to memory of its own if that is to be handed over."""
     path, _, size, _ = state
     seconds = _SECONDS_LEAST + size // _BYTES_A_SECOND
     memory = max(_MEMORY_LEAST, _MEMORY_FACTOR * size)
     argv = [sys.executable, "-P", "-m", "schemaquake.results.store.examination", str(path), str(memory), str(seconds)]
+    descriptor = os.memfd_create("history", os.MFD_CLOEXEC) if hand_over else None
     argv += [] if descriptor is None else [str(descriptor)]
     # Threads of libraries would each reserve addresses, which count as memory here. With Arrow's own allocator the child takes
     # more processor time by half, most of it the kernel's.
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
     environment["ARROW_DEFAULT_MEMORY_POOL"] = "system"
     try:
-        child = subprocess.run(
+        process = subprocess.Popen(
             argv,
-            check=False,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=environment,
             pass_fds=() if descriptor is None else (descriptor,),
-            timeout=_PATIENCE * seconds,
         )
+    except BaseException:
+        if descriptor is not None:
+            os.close(descriptor)
+        raise
+    return _Child(process, descriptor, seconds)
+
+
+def _fate_of(child: _Child) -> str | None:
+    """Wait for a child's end. Returns what became of it; None if it survived."""
+    try:
+        said, _ = child.process.communicate(timeout=_PATIENCE * child.seconds)
     except subprocess.TimeoutExpired:
-        return f"it is not read within {_PATIENCE * seconds} s"
-    if child.returncode == 0:
-        return child.stdout.decode(errors="replace").strip() or None
-    code = child.returncode
+        return f"it is not read within {_PATIENCE * child.seconds} s"
+    code = child.process.returncode
+    if code == 0:
+        return said.decode(errors="replace").strip() or None
     ended = Signals(-code).name if code < 0 else f"exit code {code}"
     return f"its footer contradicts itself: reading it ends a process ({ended})"
 

@@ -117,3 +117,17 @@ except SystemExit as done:
 """
     modules = imported(program, "check", file, "--model", model, "--limit", "30", "--format", "json")
     assert not packages(modules) & {"numba", "pandas", "pydantic", "pyspark", "scipy"}
+
+
+def test_the_examination_of_a_file_begins_before_arrow_is_imported(tmp_path):
+    theirs = tmp_path / "theirs.parquet"
+    theirs.write_bytes(b"PAR1 and no more")
+    program = f"""
+import sys
+from pathlib import Path
+from schemaquake.results import commands
+from schemaquake.results.store import examination
+commands._begin_examination(Path({str(theirs)!r}), at_once=True, memory_bytes=None)
+assert len(examination._begun) == 1
+"""
+    assert not packages(imported(program)) & {*ELSEWHERE, "numpy", "pyarrow"}

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +20,8 @@ from schemaquake.results.judging import judge as judge_module
 from schemaquake.results.judging.judge import judge
 from schemaquake.results.judging.sources import HistoryFile
 from schemaquake.results.store import examination
-from schemaquake.results.store.examination import examine, take_examined
-from schemaquake.results.store.store import read_table
+from schemaquake.results.store.examination import begin_examination, examine, take_examined
+from schemaquake.results.store.store import read_table, write_table
 
 KILLER = Path(__file__).parents[2] / "fuzz" / "corpus" / "parquet" / "ends-a-process"
 
@@ -42,7 +45,7 @@ def test_a_file_is_examined_once(tmp_path, monkeypatch):
     path = tmp_path / "theirs.parquet"
     pq.write_table(pa.table({"n": [1]}), path)
     examine(path)
-    monkeypatch.setattr("subprocess.run", lambda *_, **__: pytest.fail("examined again"))
+    monkeypatch.setattr("subprocess.Popen", lambda *_, **__: pytest.fail("examined again"))
     examine(path)
 
 
@@ -128,3 +131,97 @@ def test_nothing_of_a_long_file_is_read_before_it_is_examined(killer, monkeypatc
     monkeypatch.setattr("schemaquake.results.store.parquet_footer.pq.read_metadata", lambda *_: pytest.fail("read"))
     with pytest.raises(HistoryError, match="ends a process"):
         judge(HistoryFile(killer), engine="local", memory_bytes=1 << 32)
+
+
+# ── begun before it is asked for ─────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def children(monkeypatch):
+    """The processes that were started."""
+    started = []
+    popen = subprocess.Popen
+
+    def remembered(*arguments, **options):
+        started.append(popen(*arguments, **options))
+        return started[-1]
+
+    monkeypatch.setattr("subprocess.Popen", remembered)
+    return started
+
+
+def memory_files():
+    found = []
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):  # that of the listing
+            found.append(str(descriptor.readlink()))
+    return [name for name in found if name.startswith("/memfd:history")]
+
+
+@pytest.mark.parametrize("wanted", [True, False], ids=["handed over", "not handed over"])
+@pytest.mark.parametrize("begun", [True, False], ids=["with its table", "without"])
+def test_what_was_begun_is_waited_for_and_not_done_again(theirs, children, begun, wanted):
+    alone = read_table(theirs, HISTORY, order="index")
+    begin_examination(theirs, hand_over=begun)
+    examine(theirs, hand_over=wanted)
+    assert len(children) == 1
+    taken = take_examined(theirs)
+    assert (taken is not None) == (begun and wanted)
+    assert taken is None or taken.num_rows == alone.num_rows
+    del taken  # which lies in the memory
+    assert read_table(theirs, HISTORY, order="index").equals(alone)
+    assert memory_files() == []
+
+
+def test_a_file_that_ends_a_process_is_refused_when_its_examination_was_begun(killer, monkeypatch, children):
+    monkeypatch.setattr(examination, "_HANDED_FROM", 1)
+    for hand_over in (True, False):
+        begin_examination(killer, hand_over=hand_over)
+        with pytest.raises(HistoryError, match="ends a process"):
+            examine(killer, hand_over=hand_over)
+        killer.touch()
+    assert len(children) == 2
+    assert memory_files() == []
+
+
+def test_a_file_that_changed_after_it_was_begun_is_examined_anew(theirs, killer, children):
+    begin_examination(theirs, hand_over=True)
+    shutil.copy(killer, theirs)
+    with pytest.raises(HistoryError, match="ends a process"):
+        examine(theirs, hand_over=True)
+    assert len(children) == 2
+
+
+def test_nothing_is_begun_for_our_own_files_and_for_what_is_none(tmp_path, theirs, children):
+    ours = tmp_path / "ours.parquet"
+    write_table(ours, read_table(theirs, HISTORY))
+    damaged = tmp_path / "damaged.parquet"
+    damaged.write_bytes(ours.read_bytes().replace(b"invoke", b"invite"))
+    for path in (ours, damaged, tmp_path / "missing.parquet", tmp_path):
+        begin_examination(path, hand_over=True)
+    assert children == []
+
+
+def test_another_file_takes_the_place_of_one_that_nobody_asked_for(theirs, tmp_path, children):
+    other = shutil.copy(theirs, tmp_path / "other.parquet")
+    begin_examination(theirs, hand_over=True)
+    begin_examination(other, hand_over=True)
+    assert children[0].returncode is not None
+    examine(other, hand_over=True)
+    assert take_examined(other).num_rows == 100
+    assert memory_files() == []
+
+
+def test_a_process_that_ends_leaves_no_examination_behind(theirs):
+    code = f"""
+import sys
+from pathlib import Path
+from schemaquake.results.store import examination
+examination.begin_examination(Path({str(theirs)!r}))
+(child,) = examination._begun.values()
+print(child.process.pid)
+sys.exit("nobody asked")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr == "nobody asked\n"
+    assert not Path(f"/proc/{int(done.stdout)}").exists()
