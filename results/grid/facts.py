@@ -69,14 +69,14 @@ LEAVES: Final = frozenset(
 _SPREADS: Final = frozenset(
     {
         *("memory-disk-divergence", "vanished-object", "invisible-change", "unreadable-table", "unwritable-table"),
-        *("unexpected-log-error", "node-will-not-start"),
+        *("unexpected-log-error", "node-will-not-start", "hidden-divergence"),
     }
 )
 """What is then seen in keyspaces that raced later."""
 _ONE_SIDED: Final = frozenset(
     {
         *("resurrected-object", "vanished-object", "unexplained-definition", "unexplained-sighting", "older-sighting"),
-        *("lost-column", "undead-column", "lost-field", "lost-option", "hidden-divergence", "schema-disagreement"),
+        *("lost-column", "undead-column", "lost-field", "lost-option", "schema-disagreement"),
     }
 )
 """What is then seen, too, where nodes no longer merge what others have: each side lacks the other's later changes."""
