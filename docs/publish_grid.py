@@ -111,11 +111,14 @@ def _each(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _anywhere(plan: GridPlan) -> str:
-    """Return the command without the folder in which the runs were kept, its long words (names of cells) shortened."""
+    """Return the command without the folders of the machine on which it ran, its long words (names of cells) shortened."""
     words = shlex.split(plan.command)
     if "--runs" in words:
         place = words.index("--runs")
         words = words[:place] + words[place + 2 :]
+    if "--known" in words:
+        place = words.index("--known") + 1
+        words[place:] = [f"docs/grids/{Path(words[place]).name}", *words[place + 1 :]]
     return " ".join(shortened(word, _WORD_MOST) for word in words)
 
 
