@@ -10,7 +10,7 @@ import pytest
 from histories import judged
 
 from schemaquake.checkers.schema.defaults import Defaults
-from schemaquake.harness.model.verdict import Anomaly
+from schemaquake.harness.model.verdict import Anomaly, Verdict
 
 KEYSPACE = ("@1 p90 n1 invoke create-keyspace k", "@2 p90 n1 ok")
 TABLES = tuple(
@@ -246,3 +246,365 @@ def test_an_option_of_a_keyspace_that_memory_alone_shows_is_that_of_other_keyspa
         found = keyspaces(odd, "n2", phase)
         assert {(one.type, one.evidence["place"]) for one in found} == {("unasked-option", "in memory")}
         assert "k" in {key for one in found for key in one.objects}
+
+
+# ── which of several values is odd ───────────────────────────────────────────────────────────────────────────────────
+
+
+def create(name: str, at: int = 3, answer: str = "ok") -> list[str]:
+    return [f"@{at} p{name} n1 invoke create-table k.{name} a:int*".replace(f"p{name}", f"p{ord(name)}"), f"@{at + 1} p{ord(name)} n1 {answer}"]  # fmt: skip
+
+
+def row(name: str, options: dict[str, Any], kind: str = "table", **more: Any) -> str:
+    told = {"options": options, **more}
+    return f"settled n1,n2 {kind} k.{name} id={ord(name)} a:int* {orjson.dumps(told).decode()}"
+
+
+def verdict(history: Sequence[str], shown: Sequence[str]) -> Verdict:
+    lines = sorted([*KEYSPACE, *history], key=lambda line: int(line[1:].partition(" ")[0]))
+    return Defaults().check(judged(lines, ["settled n1,n2 keyspace k", *shown]), limit_s=20)
+
+
+def apart(values: dict[str, Any], *, option: str = "retry") -> dict[str, tuple[str, str]]:
+    """By table, the value that is shown and that which it should be, in every reading."""
+    history = [line for name in values for line in create(name)]
+    judgement = verdict(history, [row(name, {"comment": "", option: value}) for name, value in values.items()])
+    assert Defaults.vouches
+    judged_alike = len({one.evidence["option"] for one in judgement.anomalies})
+    assert judgement.stats["judged"].value == 2 - judged_alike + len(judgement.anomalies), "the option, and the comment"
+    found = {}
+    for one in judgement.anomalies:
+        (shown,) = {(told["shown"], told["others"]) for told in one.evidence["readings"]["settled"].values()}
+        found[one.objects[0]] = shown
+    return found
+
+
+@pytest.mark.parametrize(
+    ("values", "odd"),
+    [
+        ({"r": 1, "s": 1, "t": 1}, {}),
+        ({"r": 1}, {}),
+        ({"r": 1, "s": 1, "t": 2}, {"k.t": ("2", "1")}),
+        ({"r": 1, "s": 2, "t": 2}, {"k.r": ("1", "2")}),
+        ({"r": "long", "s": "x", "t": "x"}, {"k.r": ('"long"', '"x"')}),
+        ({"r": "x", "s": "long", "t": "long"}, {"k.r": ('"x"', '"long"')}),
+        ({"r": 1, "s": 2}, {"k.r": ("1", "2"), "k.s": ("2", "1")}),
+        ({"r": 2, "s": 1}, {"k.r": ("2", "1"), "k.s": ("1", "2")}),
+        ({"r": 1, "s": 2, "t": 3}, {"k.r": ("1", "2"), "k.s": ("2", "1"), "k.t": ("3", "1")}),
+        ({"r": 3, "s": 2, "t": 2, "u": 1}, {"k.r": ("3", "2"), "k.u": ("1", "2")}),
+        ({"r": 1, "s": 1, "t": 2, "u": 2}, {"k.r": ("1", "2"), "k.s": ("1", "2"), "k.t": ("2", "1"), "k.u": ("2", "1")}),
+        ({"r": 3, "s": 3, "t": 2, "u": 2, "v": 1}, {"k.r": ("3", "2"), "k.s": ("3", "2"), "k.t": ("2", "3"), "k.u": ("2", "3"), "k.v": ("1", "2")}),
+    ],
+)  # fmt: skip
+def test_the_value_of_most_is_the_usual_one_and_without_most_each_is_odd(
+    values: dict[str, Any], odd: dict[str, tuple[str, str]]
+) -> None:
+    assert apart(values) == odd
+
+
+def test_a_finding_names_the_last_changes_of_its_object_alone() -> None:
+    alters = [
+        line
+        for at in range(30, 46, 2)
+        for line in (f'@{at} p{at} n1 invoke alter-options k.s {{"options": {{"x": {at}}}}}', f"@{at + 1} p{at} n1 ok")
+    ]
+    dropped = ["@50 p99 n1 invoke drop-column k.s c", "@51 p99 n1 info no"]
+    history = [*create("r"), *create("s", 10), *create("t", 20), *alters, *dropped]
+    shown = [row(name, {"retry": value, "comment": ""}) for name, value in (("r", 1), ("s", 2), ("t", 1))]
+    (one,) = verdict(history, shown).anomalies
+    lines = sorted([*KEYSPACE, *history], key=lambda line: int(line[1:].partition(" ")[0]))
+    events = judged(lines).history.to_pylist()
+    of_s = [event["index"] for event in events if event["type"] == "invoke" and event["f"] == "alter-options"]
+    assert one.ops == tuple(of_s[-6:])
+    few = [line for line in history if int(line[1:].partition(" ")[0]) < 34]
+    (one,) = verdict(few, shown).anomalies
+    assert len(one.ops) == 3
+
+
+def test_an_option_after_one_of_the_columns_is_compared() -> None:
+    history = [*create("r"), *create("s", 10), *create("t", 20)]
+    options = {"comparator": "x", "cf_id": 1, "retry": 1}
+    assert verdict(history, [row(name, options) for name in "rst"]).anomalies == ()
+    (one,) = verdict(history, [*(row(name, options) for name in "rs"), row("t", {**options, "retry": 2})]).anomalies
+    assert one.objects == ("k.t",)
+
+
+def test_entries_of_a_map_depend_on_its_class() -> None:
+    change = '{"options": {"compression": {"class": "Zstd"}}}'
+    history = [*create("r"), *create("s", 10), *create("t", 20), f"@30 p1 n1 invoke alter-options k.t {change}", "@31 p1 n1 ok"]  # fmt: skip
+    usual, other = {"class": "LZ4", "chunk": 16}, {"class": "Zstd", "chunk": 64}
+    assert verdict(history, [*(row(name, {"compression": usual}) for name in "rs"), row("t", {"compression": other})]).anomalies == ()  # fmt: skip
+    found = verdict(history, [*(row(name, {"compression": usual}) for name in "rt"), row("s", {"compression": {**usual, "chunk": 8}})]).anomalies  # fmt: skip
+    assert [one.objects for one in found] == [("k.s",)]
+
+
+def unread(judgement: Verdict) -> list[tuple[str, ...]]:
+    return [doubt.objects for doubt in judgement.doubts if "no option" in doubt.text or "other options" in doubt.text]
+
+
+def test_a_row_is_incomplete_only_if_all_others_have_more() -> None:
+    history = [line for at, name in enumerate("rstu") for line in create(name, 3 + 5 * at)]
+    whole, less = {"comment": "", "retry": 1, "more": 2}, {"comment": "", "retry": 1}
+    assert unread(verdict(history, [*(row(name, whole) for name in "rst"), row("u", less)])) == [("k.u",)]
+    assert unread(verdict(history, [*(row(name, whole) for name in "rs"), *(row(name, less) for name in "tu")])) == []
+    assert unread(verdict(history, [row("r", whole), *(row(name, less) for name in "stu")])) == []
+    assert unread(verdict(history, [row("r", whole), *(row(name, less) for name in "st")])) == []
+    assert unread(verdict(history, [*(row(name, whole) for name in "rst"), row("u", {})])) == [], (
+        "nothing of it was read"
+    )
+
+
+# ── nodes that become another release ────────────────────────────────────────────────────────────────────────────────
+
+
+def operation(number: int, node: str, begins: int, ends: int, *, stage: str = "node") -> list[str]:
+    value = {
+        "operation": number,
+        "nodes": [node],
+        "parameters": {"stage": stage, "to": "b"},
+        "becomes": {node: "normal"},
+    }
+    effect = {"attempts": [], "system": "b", "promises": {"source": "x", "until": "last-steps"}}
+    told = [orjson.dumps(one).decode() for one in (value, {**value, "effect": effect})]
+    return [f"@{begins} -- {node} invoke rolling-upgrade {told[0]}", f"@{ends} -- {node} ok rolling-upgrade {told[1]}"]
+
+
+UPGRADE = [*operation(1, "n1", 100, 200), *operation(2, "n2", 300, 400), *operation(3, "n1", 500, 600, stage="finish")]
+
+
+@pytest.mark.parametrize(
+    ("at", "answer", "compared"),
+    [
+        (50, "ok", True),
+        (98, "ok", True),
+        (99, "ok", False),
+        (150, "ok", False),
+        (700, "ok", False),
+        (50, "info no", False),
+    ],
+)
+def test_what_was_made_since_nodes_became_another_release_is_not_compared(
+    at: int, answer: str, *, compared: bool
+) -> None:
+    history = [*create("r"), *create("s", 10), *create("u", 15), *create("t", at, answer)]
+    shown = [
+        *(row(name, {"comment": "", "retry": 1, "more": 1}) for name in "rsu"),
+        row("t", {"comment": "", "retry": 2}),
+    ]
+    for upgrade in (UPGRADE, []):
+        judgement = verdict([*history, *upgrade], shown)
+        is_compared = compared or not upgrade
+        assert [one.objects for one in judgement.anomalies if one.evidence["option"] == "retry"] == (
+            [("k.t",)] if is_compared else []
+        )
+        assert unread(judgement) == ([("k.t",)] if is_compared else [])
+
+
+USUAL = {"comment": "", "retry": 1}
+
+
+def seen(*readings: tuple[int, dict[str, Any]], history: Sequence[str] = ()) -> Verdict:
+    """The verdict if n2 shows table t with these options at these times (ms), and all final readings are alike."""
+    made = [line for name in "rst" for line in create(name)]
+    running = [
+        line
+        for at, options in readings
+        for line in (f"@{at} running n2 keyspace k", f"@{at} running n2 {row('t', options).partition(' n1,n2 ')[2]}")
+    ]
+    return verdict([*made, *history], [*(row(name, USUAL) for name in "rst"), *running])
+
+
+def test_on_the_way_options_are_compared_once_all_nodes_are_of_one_release() -> None:
+    odd, lacking = {**USUAL, "retry": 2}, {"retry": 1}
+    assert [one.objects for one in seen((599, odd)).anomalies] == [("k.t",)]
+    assert unread(seen((599, lacking))) == [("k.t",)]
+    for at in (150, 599, 600):
+        assert seen((at, odd), history=UPGRADE).anomalies == ()
+        assert unread(seen((at, lacking), history=UPGRADE)) == []
+    for earlier in ([], [(150, USUAL)]):
+        assert [one.objects for one in seen(*earlier, (601, odd), history=UPGRADE).anomalies] == [("k.t",)]
+        assert unread(seen(*earlier, (601, lacking), history=UPGRADE)) == [("k.t",)]
+
+
+def test_on_the_way_a_table_has_the_options_of_every_other_one() -> None:
+    alter = ['@20 p7 n2 invoke alter-options k.t {"options": {"more": 5}}', "@21 p7 n2 info no"]
+    assert unread(seen((30, USUAL))) == []
+    assert unread(seen((30, {**USUAL, "comparator": "x"}))) == [], "it follows from the columns"
+    for odd in ({"comment": ""}, {**USUAL, "more": 5}, {"comment": "", "more": 5}):
+        assert unread(seen((30, odd))) == [("k.t",)]
+    assert unread(seen((30, {**USUAL, "more": 5}), history=alter)) == []
+    (text,) = (doubt.text for doubt in seen((30, USUAL), (40, {"comment": ""}), (45, {"comment": ""})).doubts)
+    assert text == "at 0.040 s n2 showed it with other options than any other table has (retry)"
+
+
+def test_on_the_way_an_option_that_a_change_names_may_have_any_value() -> None:
+    alter = ['@20 p7 n2 invoke alter-options k.t {"options": {"retry": 5}}', "@21 p7 n2 info no"]
+    judgement = seen((30, {**USUAL, "retry": 5}), history=alter)
+    assert unread(judgement) == []
+    assert judgement.anomalies == ()
+
+
+@pytest.mark.parametrize("shown", ["id=116 a:int*", "gone"])
+def test_on_the_way_a_table_without_options_or_that_is_gone_has_none_to_compare(shown: str) -> None:
+    running = ["@30 running n2 keyspace k", f"@30 running n2 table k.t {shown}"]
+    judgement = verdict(
+        [line for name in "rst" for line in create(name)], [*(row(name, USUAL) for name in "rst"), *running]
+    )
+    assert unread(judgement) == []
+    assert judgement.anomalies == ()
+
+
+def test_on_the_way_the_first_reading_is_told() -> None:
+    (one,) = seen((30, USUAL), (40, {**USUAL, "retry": 2}), (45, {**USUAL, "retry": 2}), (50, USUAL)).anomalies
+    assert "at 0.040 s n2 showed it" in one.explanation
+    assert [told["time_ns"] for told in one.evidence["sightings"]] == [40_000_000, 45_000_000]
+
+
+# ── statements of memory, indexes, views and keyspaces ───────────────────────────────────────────────────────────────
+
+
+def live(name: str, options: str, *, phase: str = "settled", nodes: str = "n1,n2") -> str:
+    return f"{phase} {nodes} live k.{name} CREATE TABLE k.{name} (a int PRIMARY KEY) WITH {options}"
+
+
+STANDS = [line for at, name in enumerate("rst") for line in create(name, 3 + 5 * at)]
+PLAIN_ROWS = [row(name, {"comment": ""}) for name in "rst"]
+SAME = [live(name, "comment = '' AND retry = 'x'") for name in "rst"]
+
+
+def test_options_in_memory_are_compared_with_those_in_memory() -> None:
+    assert verdict(STANDS, [*PLAIN_ROWS, *SAME]).anomalies == ()
+    (one,) = verdict(STANDS, [*PLAIN_ROWS, *SAME[:2], live("t", "comment = '' AND retry = 'y'")]).anomalies
+    assert (one.objects, one.evidence["option"], one.evidence["place"]) == (("k.t",), "retry", "in memory")
+    altered = ["@30 p1 n1 invoke alter-options k.t retry=y", "@31 p1 n1 ok"]
+    assert (
+        verdict([*STANDS, *altered], [*PLAIN_ROWS, *SAME[:2], live("t", "comment = '' AND retry = 'y'")]).anomalies
+        == ()
+    )
+    unparsed = "settled n1,n2 live k.t CREATE TABLE what is this"
+    assert verdict(STANDS, [*PLAIN_ROWS, *SAME[:2], unparsed]).anomalies == ()
+    bare = [f"settled n1,n2 live k.{name} CREATE TABLE k.{name} (a int PRIMARY KEY)" for name in "rst"]
+    assert verdict(STANDS, [*PLAIN_ROWS, *bare]).anomalies == ()
+
+
+def test_options_that_memory_shows_on_the_way_are_compared_with_those_of_memory_in_the_end() -> None:
+    def on_the_way(options: str) -> Verdict:
+        running = ["@30 running n2 keyspace k", "@30 running n2 " + live("t", options).partition(" n1,n2 ")[2]]
+        return verdict(STANDS, [*PLAIN_ROWS, *SAME, *running])
+
+    assert on_the_way("comment = '' AND retry = 'x'").anomalies == ()
+    assert unread(on_the_way("comment = '' AND retry = 'x'")) == []
+    (one,) = on_the_way("comment = '' AND retry = 'y'").anomalies
+    assert (one.objects, one.evidence["place"]) == (("k.t",), "in memory")
+    assert unread(on_the_way("comment = ''")) == [("k.t",)]
+    assert unread(on_the_way("comment = '' AND retry = 'x' AND more = 1")) == [("k.t",)]
+
+
+def indexed(
+    kinds: dict[str, str | None],
+    using: dict[str, str] | None = None,
+    *,
+    asked: str = "",
+    log: bool = False,
+    derived: bool = False,
+) -> list[tuple[Any, ...]]:
+    """What is found if tables r, s and t each have an index of this kind, which memory shows with these words."""
+    names = dict(zip("rst", "ijl", strict=True))
+    history = [
+        *STANDS,
+        *(
+            line
+            for at, (table, index) in enumerate(names.items())
+            if index in kinds
+            for line in (f"@{30 + at} p{at} n1 invoke create-index k.{index} {table} a{asked if index == 'l' else ''}", f"@{40 + at} p{at} n1 ok")
+        ),
+    ]  # fmt: skip
+    told = {"derived_from": "x"} if derived else {}
+    shown = [
+        row(
+            table,
+            {"comment": ""},
+            indexes={index: {"kind": kinds.get(index, "ODD"), "target": "a"}},
+            **(told if table == "t" else {}),
+        )
+        for table, index in names.items()
+    ]
+    shown += [
+        f"settled n1,n2 live k.{index} CREATE INDEX {index} ON k.{table} (a){(using or {})[index]};"
+        for table, index in names.items()
+        if index in (using or {})
+    ]
+    if log:
+        shown += ['settled n1,n2 version v9 {"epoch": 9, "authority": "log"}', *SAME]
+    return [(one.objects, one.evidence["option"], one.evidence["place"]) for one in verdict(history, shown).anomalies]
+
+
+def test_indexes_are_of_the_kind_that_the_server_chooses() -> None:
+    alike = {"i": "KEYS", "j": "KEYS", "l": "KEYS"}
+    odd = [(("k.l",), "kind", "on disk")]
+    assert indexed(alike) == []
+    assert indexed({**alike, "l": "CUSTOM"}) == odd
+    assert indexed({**alike, "l": None}) == odd
+    assert indexed({**alike, "l": "CUSTOM"}, asked=' {"using": "sai"}') == []
+    assert indexed({"i": "KEYS", "j": "KEYS"}) == [], "the third is none of the history"
+    assert indexed({**alike, "l": "CUSTOM"}, derived=True) == [], "a table that the server keeps for itself"
+    known = dict.fromkeys("ijl", "")
+    assert indexed({**alike, "l": None}, known, log=True) == [], "a log does not tell it"
+    assert indexed({**alike, "l": "CUSTOM"}, known, log=True) == odd
+
+
+def test_the_class_of_an_index_in_memory_is_compared() -> None:
+    kinds = {"i": "KEYS", "j": "KEYS", "l": "KEYS"}
+    alike = {"i": " USING 'x'", "j": " USING 'x'", "l": " USING 'x'"}
+    assert indexed(kinds, alike) == []
+    assert indexed(kinds, {**alike, "l": ""}) == [(("k.l",), "USING", "in memory")]
+    assert indexed(kinds, {**alike, "l": " USING 'y'"}) == [(("k.l",), "USING", "in memory")]
+
+
+def viewed(tables: dict[str, Any], views: dict[str, Any]) -> list[tuple[Any, ...]]:
+    asked = ' {"base": "r", "primary_key": ["a"]}'
+    history = [*STANDS, *(line for at, name in enumerate(views) for line in (f"@{30 + at} p{at} n1 invoke create-view k.{name}{asked}", f"@{40 + at} p{at} n1 ok"))]  # fmt: skip
+    shown = [row(name, {"comment": "", **options}) for name, options in tables.items()]
+    shown += [row(name, {"comment": "", **options}, "view", base="r") for name, options in views.items()]
+    return [(one.objects, one.evidence["option"]) for one in verdict(history, shown).anomalies]
+
+
+def test_views_have_the_options_of_tables_but_for_those_that_no_view_has() -> None:
+    usual = {"retry": 1}
+    tables = dict.fromkeys("rst", usual)
+    assert viewed(tables, {"v": usual, "w": usual}) == []
+    assert viewed(tables, {"v": usual, "w": {"retry": 2}}) == [(("k.w",), "retry")]
+    assert viewed({**tables, "t": {"retry": 2}}, {"v": usual}) == [(("k.t",), "retry")]
+    assert viewed({name: {**usual, "of_tables": 1} for name in "rst"}, {"v": usual, "w": usual}) == []
+    assert viewed(tables, {"v": usual, "w": {**usual, "more": 1}}) == [(("k.w",), "more")]
+    assert viewed(tables, {"v": {**usual, "more": 1}}) == [(("k.v",), "more")]
+    lacking = {**tables, "t": {}}
+    assert viewed(lacking, {"v": usual}) == [(("k.t",), "retry")]
+    assert viewed({**{name: {**usual, "of_tables": 1} for name in "rs"}, "t": usual}, {"v": usual}) == [
+        (("k.t",), "of_tables")
+    ]
+
+
+LOG = 'settled n1,n2 version v9 {"epoch": 9, "authority": "log"}'
+
+
+def test_where_a_log_decides_copies_on_disk_are_compared_and_what_memory_alone_knows_is_none() -> None:
+    rows = [row(name, {"comment": "", "only_on_disk": 1}) for name in "rst"]
+    assert verdict(STANDS, [LOG, *rows, *SAME]).anomalies == ()
+    lacking = [line.replace("n1,n2", "n2") if " k.t " in line else line for line in rows]
+    assert verdict(STANDS, [LOG, *lacking, *SAME]).anomalies == ()
+    odd = row("t", {"comment": "", "only_on_disk": 2})
+    (one,) = verdict(STANDS, [LOG, *rows[:2], odd, *SAME]).anomalies
+    assert (one.objects, one.evidence["place"]) == (("k.t",), "on disk")
+
+
+def test_keyspaces_are_compared_with_those_of_their_strategy_alone() -> None:
+    networked = PLAIN.replace("SimpleStrategy", "NetworkTopologyStrategy").replace("replication_factor", "dc1")
+    shown = [f"settled n1,n2 live k CREATE KEYSPACE k {PLAIN} AND fast_path = 'simple'", f"settled n1,n2 live l CREATE KEYSPACE l {networked} AND fast_path = 'other'"]  # fmt: skip
+    both = ["settled n1,n2 keyspace l"]
+    assert verdict(SECOND, [*both, *shown]).anomalies == ()
+    assert verdict(SECOND, [*both, *shown[:1], shown[1].replace(networked, PLAIN)]).anomalies
+    unparsed = "settled n1,n2 live l CREATE KEYSPACE what is this"
+    assert verdict(SECOND, [*both, *shown[:1], unparsed]).anomalies == ()
+    running = ["@40 running n1 keyspace k", "@40 running n1 keyspace l"]
+    assert verdict(SECOND, [*both, *shown, *running]).anomalies == (), "disk says nothing of such options"
