@@ -106,6 +106,17 @@ class Membership:
         """True if any operation was to make a node join or leave."""
         return any(operation.becomes for operation in self._operations)
 
+    def is_changing(self, begins: int, ends: int, *, spread_ns: int) -> bool:
+        """Return whether an operation went on at any moment of an interval (ns), or had ended less than `spread_ns` before it.
+
+        One of unknown outcome may go on for good.
+        """
+        return any(
+            one.invoked <= ends
+            and (one.completed is None or one.outcome == "info" or one.completed + spread_ns > begins)
+            for one in self._operations
+        )
+
     def serving(self, time: int) -> frozenset[str]:
         """Return the nodes of which anything was noted and that should serve at `time` (ns)."""
         return frozenset(node for node in self.initial if self.serves(node, time))

@@ -61,9 +61,12 @@ def _judged_table(operation: PairedOperation) -> SchemaObject | None:
 
 
 def _is_quiet(evidence: Evidence, operation: PairedOperation) -> bool:
-    """Tell if no fault was active, and every change of the keyspace had been spread long before or was not yet begun."""
+    """Tell if no fault was active, and every change of the ring or the keyspace had been spread long before or was not yet begun."""
     if evidence.notes.active(operation.invoked, operation.completed):
         return False
+    ends = operation.completed or operation.invoked
+    if evidence.notes.membership.is_changing(operation.invoked, ends, spread_ns=_SPREAD_NS):
+        return False  # replicas refuse coordinators whose ring is another one than theirs
     keyspace = operation.argument["keyspace"]
     changes = [change for change in evidence.changes.possible if target(change).keyspace == keyspace]
     return not any(

@@ -105,6 +105,28 @@ def test_a_failure_under_a_fault_is_explained() -> None:
     assert doubtful(ended, asked(INSERT, FAILED)) == [("k.t",)]
 
 
+@pytest.mark.parametrize(
+    ("begins", "ends", "explained"),
+    [
+        (15_000, "@16000 -- ok", True),
+        (15_000, "@25000 -- info", True),
+        (2_000, "@9000 -- ok", False),
+        (2_000, "@9000 -- fail", False),
+        (2_000, "@9000 -- info", True),
+        (20_500, "@21000 -- ok", False),
+    ],
+)
+def test_a_failure_beside_a_change_of_the_ring_is_explained(begins: int, ends: str, explained: bool) -> None:
+    """Replicas refuse a coordinator that goes by another ring; the statement is sent at 20,000 and failed at 20,010."""
+    value = '{"operation": 0, "nodes": ["n3"], "becomes": {"n3": "left"}}'
+    ring = [f"@{begins} -- invoke decommission {value}", f"{ends} decommission {value}"]
+    lines = sorted([*ring, *asked(INSERT, FAILED)], key=_time)
+    setup = [*KEYSPACE, *CREATED]
+    assert bool(doubtful(lines, setup=setup)) is not explained
+    refused = sorted([*ring, *asked(INSERT)], key=_time)
+    assert doubtful(refused, setup=setup) == [("k.t",)], "a change of the ring leaves the table what it is"
+
+
 @pytest.mark.parametrize(("added", "doubts"), [(19_000, [("k.t",)]), (19_995, []), (20_005, [])])
 def test_a_column_that_is_just_being_added_may_be_unknown(added: int, doubts: list[tuple[str, ...]]) -> None:
     """The statement is sent at 20,000; the column is there before only where its change had ended by then."""
