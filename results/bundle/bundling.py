@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -41,7 +41,12 @@ _DOCUMENTS: Final = (
     *("plan.json", "verdict.json", SUMMARY, "outcome.json", "environment.json", "simulation.json"),
     *("shrunk/scenario.json", "shrunk/shrunk.json"),
 )
-FILES_OF_A_BUNDLE: Final = frozenset({*TABLES, *_DOCUMENTS, LEDGER, f"journals/{STARTED}"})
+_FACTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "local.json": ("java_version", "source", "digest", "jars", "others"),
+    "docker.json": ("image_id",),
+}
+"""Files of providers, and their members that a bundle keeps: the others are paths of this machine."""
+FILES_OF_A_BUNDLE: Final = frozenset({*TABLES, *_DOCUMENTS, *_FACTS, LEDGER, f"journals/{STARTED}"})
 """Names of the files that a bundle may hold beside the nodes' logs."""
 _LOG: Final = re.compile(r"nodes/[A-Za-z0-9_.-]{1,64}/(?:system|stdout)(?:-\d{1,6})?\.log")
 _NOT_A_LETTER: Final = re.compile(r"[^A-Za-z0-9._+-]+")
@@ -84,8 +89,9 @@ def bundle_run(run: Path, *, to: Path | None = None, key: Path | None = None) ->
     with tempfile.TemporaryDirectory(prefix="schemaquake-bundle-") as temporary:
         draft = Store(Path(temporary) / name)
         summary = _stage(store, draft, redactor)
+        _stage_facts(store, draft, redactor)
         contents = {path.relative_to(draft.folder).as_posix(): path.read_bytes() for path in _files_in(draft.folder)}
-        predicate = redactor.value(provenance_of(_with_facts(store, draft, redactor), summary, redactor.counts))
+        predicate = redactor.value(provenance_of(draft, summary, redactor.counts))
     for file, content in contents.items():
         _refuse_secrets(file, content)
     manifest = Manifest(files={file: sha256_of(content) for file, content in contents.items()}, predicate=predicate)
@@ -178,12 +184,24 @@ def _redacted_lines(ledger: bytes, redactor: Redactor) -> Iterator[bytes]:
             yield orjson.dumps(redacted) + b"\n"
 
 
-def _with_facts(store: Store, draft: Store, redactor: Redactor) -> Store:
-    """Copy the provider's own files, from which the manifest takes hashes alone, to the draft; they are not in the bundle."""
-    for file in ("local.json", "docker.json"):
-        if store.path(file).is_file():
-            _stage_document(store, draft, file, redactor)
-    return draft
+def _stage_facts(store: Store, draft: Store, redactor: Redactor) -> None:
+    """Write what the provider's own files say of the servers, and nothing of this machine: hashes of jars, the image."""
+    for file, names in _FACTS.items():
+        if not store.path(file).is_file():
+            continue
+        try:
+            document = load_sealed(store.path(file).read_bytes())
+        except ValueError as error:
+            raise HistoryError(f"{store.path(file)} is damaged: {error}") from error
+        facts = _only(document, names)
+        if isinstance(others := facts.get("others"), dict):
+            facts["others"] = {system: _only(each, names) for system, each in others.items()}
+        draft.path(file).write_bytes(orjson.dumps(redactor.value(facts), option=orjson.OPT_INDENT_2) + b"\n")
+
+
+def _only(document: Any, names: Collection[str]) -> dict[str, Any]:
+    """Return these members of an object; none of anything else."""
+    return {name: document[name] for name in names if name in document} if isinstance(document, dict) else {}
 
 
 def _files_in(folder: Path) -> list[Path]:

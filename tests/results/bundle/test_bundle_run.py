@@ -115,6 +115,43 @@ def test_a_manifest_that_says_what_no_file_says_differs(bundle, tmp_path):
     assert {name for name in forged_names if any(name in line for line in lines)} == {*forged_names}
 
 
+def test_the_jars_of_a_run_with_servers_are_in_its_bundle_and_verified(run, tmp_path):
+    """Until now a bundle had no list of jars, so that of every run on servers of this machine was said to differ."""
+    folder = tmp_path / RUN
+    shutil.copytree(run, folder)
+    facts = {
+        "jars": {},
+        "digest": "d" * 64,
+        "others": {"cassandra:6.0-alpha2": {"jars": {}, "class_path": ["/home/someone/a.jar"]}},
+    }
+    own = {
+        "java": "/home/someone/java",
+        "java_version": "17",
+        "class_path": ["/home/someone/lib/a.jar"],
+        "source": "Maven",
+    }
+    (folder / "local.json").write_text(json.dumps(own | facts))
+    (folder / "docker.json").write_text(
+        json.dumps({"image_id": "sha256:1", "engine": "unix:///home/someone/docker.sock"})
+    )
+    bundle = bundle_run(folder, to=tmp_path / "b.sqz.zip").path
+    contents = contents_of(bundle)
+    assert not [name for name, content in contents.items() if b"someone" in content]
+    assert json.loads(contents["docker.json"]) == {"image_id": "sha256:1"}
+    verified = verify_bundle(bundle)
+    assert check_of(verified, "claims").details == ()
+    assert check_of(verified, "jars").state == "not checked", "it has a list of none"
+    predicate = Manifest.parse(contents[MANIFEST]).predicate
+    assert (predicate["digest_of_jars"], predicate["image"]) == ("d" * 64, "sha256:1")
+
+    def without(contents):
+        del contents["local.json"]
+
+    assert "digest_of_jars" in str(
+        check_of(verify_bundle(forged(bundle, tmp_path / "forged", without)), "claims").details
+    )
+
+
 OWN_JAR = "cassandra-all-5.0.9.jar"
 PUBLISHED = {OWN_JAR: published()[OWN_JAR]}
 UNKNOWN = {"cassandra-all-5.0.3.jar": "3" * 64, "library-1.jar": "1" * 64}
