@@ -222,7 +222,12 @@ class _Request:
         if node.is_paused:
             node.postpone(partial(self._arrive, operation))
             return
-        self._server.begin(operation.f, _carried_out(node, operation), self._answered)
+        try:
+            steps = node.model.serve(node, operation)
+        except ServerSaid as said:
+            self._answered(None, said)
+        else:
+            self._server.begin(operation.f, steps, self._answered)
 
     def _answered(self, result: Any, said: ServerSaid | None) -> None:
         """Send the server's answer back."""
@@ -241,15 +246,10 @@ class _Request:
         self(None, ServerSaid("OperationTimedOut", "errors={}, last_host=" + self._node.address + ":9042"))
 
 
-def _carried_out(node: SimulatedNode, operation: Invoke) -> Any:
-    """Begin the model's protocol inside the process, so that its first refusal is an answer, too."""
-    return (yield from node.model.serve(node, operation))
-
-
 def _completion(operation: Invoke, result: Any) -> Completion:
     value = operation.value
     if operation.query is not None:
-        return completion_of(operation, result)
+        return completion_of(operation, result or ())
     if operation.f == "read-rows":
         return Completion(type="ok", value={**value, "rows": result})
     if operation.f in SCHEMA_CHANGES and (value.get("if_exists") or value.get("if_not_exists")):

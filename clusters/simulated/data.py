@@ -9,9 +9,10 @@ so (`INCOMPATIBLE_SCHEMA`, 4.0 and later), and the coordinator counts a failure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from schemaquake.clusters.simulated.disk import RowKey
 from schemaquake.clusters.simulated.faces import Answers, Node, Steps
@@ -35,7 +36,8 @@ _Rows: TypeAlias = dict[RowKey, tuple[int, _Cells]]
 """By key the time of the row's deletion (0: none) and its cells."""
 
 
-class RowWrite(NamedTuple):
+@dataclass(slots=True)  # not frozen, for the reason of `Message`
+class RowWrite:
     """Cells for one row of one table, or its deletion."""
 
     table_id: str
@@ -46,7 +48,8 @@ class RowWrite(NamedTuple):
     """The version of the topology by which its coordinator chose replicas; 0 in designs without."""
 
 
-class RowRead(NamedTuple):
+@dataclass(slots=True)
+class RowRead:
     """A question for rows of one table: one partition, or all of them (None)."""
 
     table_id: str
@@ -97,7 +100,7 @@ class DataPath:
         return table, found.replication_factor
 
     def write(self, node: Node, keyspace: str, name: str, row: Mapping[str, Any], consistency: str) -> Steps:
-        """Write the cells of one row. Raises ServerSaid."""
+        """Begin to write the cells of one row. Raises ServerSaid, as the steps do."""
         table, factor = self.find(node, keyspace, name)
         key = _key_of(table, row)
         stamp_us = node.clock.data_stamp_us()
@@ -111,13 +114,13 @@ class DataPath:
                 raise ServerSaid("InvalidRequest", f"Undefined column name {column} in table {keyspace}.{name}")
             if definition.position < 0:
                 cells[column] = (stamp_us, value)
-        yield from self.mutate(node, RowWrite(table.id, key, cells), factor, consistency)
+        return self.mutate(node, RowWrite(table.id, key, cells), factor, consistency)
 
     def delete(self, node: Node, keyspace: str, name: str, where: Mapping[str, Any], consistency: str) -> Steps:
-        """Delete one row. Raises ServerSaid."""
+        """Begin to delete one row. Raises ServerSaid, as the steps do."""
         table, factor = self.find(node, keyspace, name)
         write = RowWrite(table.id, _key_of(table, where), {}, node.clock.data_stamp_us())
-        yield from self.mutate(node, write, factor, consistency)
+        return self.mutate(node, write, factor, consistency)
 
     def mutate(self, node: Node, write: RowWrite, factor: Copies, consistency: str) -> Steps:
         """Send one write to its replicas and wait for them. Raises ServerSaid."""
@@ -126,7 +129,7 @@ class DataPath:
         if node.locations and (consistency in _LOCAL or consistency == _EACH):
             yield from self._mutate_by_center(node, write, factor, consistency)
             return
-        ring = server.ring or self.ring
+        ring = self.ring if server.ring is None else server.ring
         token = token_of(write.key[0])
         place = ring.place(token)
         readers = ring.replicas(place, factor)
@@ -136,7 +139,7 @@ class DataPath:
             need = min(need + sum(name not in readers for name in replicas), len(replicas))
         if ring.version:
             write = RowWrite(write.table_id, write.key, write.cells, write.deleted_us, ring.version)
-        alive = [name for name in replicas if server.gossip.alive(name)]
+        alive = server.gossip.living(replicas)
         if len(alive) < need:
             raise _unavailable(consistency, need, len(alive))
         answers: Answers = yield server.ask(alive, "write", write, need=need, limit_ns=_WRITE_LIMIT_NS)
@@ -163,7 +166,7 @@ class DataPath:
             ring.writes(ring.place(token), factor) if self._writes_pending else ring.replicas(ring.place(token), factor)
         )
         waited_for = {name for names, _ in quorums for name in names}
-        alive = [name for name in replicas if server.gossip.alive(name)]
+        alive = server.gossip.living(replicas)
         for names, need in quorums:
             there = sum(name in alive for name in names)
             if there < need:
@@ -205,13 +208,15 @@ class DataPath:
         partition = None if where is None else _key_of(table, where, partial_key=True)[0]
         server = node.server
         assert server is not None
-        ring = server.ring or self.ring
+        ring = self.ring if server.ring is None else server.ring
         places = range(len(ring.tokens)) if partition is None else (ring.place(token_of(partition)),)
         chosen: dict[int, list[str]] = {}
+        contacts: list[str] = []
         for place in places:
             replicas = ring.replicas(place, factor)
-            chosen[place] = self._closest(node, replicas, _block_for(consistency, len(replicas)), consistency)
-        contacts = list(dict.fromkeys(name for names in chosen.values() for name in names))
+            names = self._closest(node, replicas, _block_for(consistency, len(replicas)), consistency)
+            chosen[place] = names
+            contacts += [name for name in names if name not in contacts] if contacts else names
         answers: Answers = yield server.ask(
             contacts, "read", RowRead(table.id, partition, ring.version), need=len(contacts), limit_ns=_READ_LIMIT_NS
         )
@@ -227,9 +232,12 @@ class DataPath:
             merged = self._merge(ring, table, answers.answers, chosen)
             if len(contacts) > 1:
                 yield from self._repair(node, ring, table, merged, answers.answers, chosen)
-        ordered = merged.items() if len(merged) < 2 else sorted(merged.items(), key=repr)
-        living = ((key, _living(table, *row, undeclared=not self.knows_columns)) for key, row in ordered)
-        return [(table, key, cells) for key, cells in living if cells]
+        found = []
+        for key, (deleted_us, cells) in merged.items() if len(merged) < 2 else sorted(merged.items(), key=repr):
+            living = _living(table, deleted_us, cells, undeclared=not self.knows_columns)
+            if living:
+                found.append((table, key, living))
+        return found
 
     def _closest(self, node: Node, replicas: Sequence[str], need: int, consistency: str) -> list[str]:
         """Return the replicas to ask: this node if it is one, then in the order of the ring. Raises ServerSaid.
@@ -252,7 +260,7 @@ class DataPath:
                 ]
             else:
                 replicas = (*local, *(name for part in by_center.values() for name in part))
-        alive = [name for name in replicas if node.server.gossip.alive(name)]
+        alive = node.server.gossip.living(replicas)
         if len(alive) < need:
             raise _unavailable(consistency, need, len(alive))
         if node.name in alive and alive[0] != node.name:
@@ -300,11 +308,11 @@ class DataPath:
         """Carry out a write or a read of a coordinator, and answer it after the time that it takes."""
         server = node.server
         assert server is not None
-        kernel = node.kernel
+        costs = node.kernel.costs
         if message.kind == "write":
-            server.after(kernel.cost_ns(100 * _US, 400 * _US), partial(self._write, node, message))
+            server.after(costs.between(100 * _US, 400 * _US), partial(self._write, node, message))
         else:
-            server.after(kernel.cost_ns(20 * _US, 60 * _US), partial(self._read, node, message))
+            server.after(costs.between(20 * _US, 60 * _US), partial(self._read, node, message))
 
     def _write(self, node: Node, message: Message) -> None:
         server = node.server
@@ -318,7 +326,9 @@ class DataPath:
                 f"Couldn't find table with id {write.table_id}" if table is None else f"Unknown column in {table.name}",
             )
             return self._refuse(node, message)
-        node.disk.files(table.keyspace, table.name, table.id).write(write.key, write.cells, write.deleted_us)
+        disk = node.disk
+        files = disk.tables.get(table.id) or disk.files(table.keyspace, table.name, table.id)
+        files.write(write.key, write.cells, write.deleted_us)
         return server.answer(message, True)
 
     def _read(self, node: Node, message: Message) -> None:
@@ -335,7 +345,7 @@ class DataPath:
             wanted = partitions.values() if read.partition is None else (partitions.get(read.partition, {}),)
             for partition in wanted:
                 for key, cells in partition.items():
-                    if self._late_cells_break and (late := _late_cell(table, cells)):
+                    if self._late_cells_break and table.dropped and (late := _late_cell(table, cells)):
                         stack = 'java.lang.NullPointerException: Cannot invoke "ColumnMetadata.isComplex()" because "column" is null'
                         node.console.error(
                             "ReadStage-1", "JVMStabilityInspector.java:70", f"Failed to read {late}", stack
@@ -356,10 +366,11 @@ class DataPath:
 def _key_of(table: Table, row: Mapping[str, Any], *, partial_key: bool = False) -> RowKey:
     """Return the key of a row. Raises ServerSaid for a missing part."""
     clustering = () if partial_key else table.clustering
-    missing = [name for name in (*table.partition_key, *clustering) if name not in row]
-    if missing:
-        raise ServerSaid("InvalidRequest", f"Some partition key parts are missing: {', '.join(missing)}")
-    return tuple(row[name] for name in table.partition_key), tuple(row[name] for name in clustering)
+    try:
+        return tuple([row[name] for name in table.partition_key]), tuple([row[name] for name in clustering])
+    except KeyError:
+        missing = [name for name in (*table.partition_key, *clustering) if name not in row]
+        raise ServerSaid("InvalidRequest", f"Some partition key parts are missing: {', '.join(missing)}") from None
 
 
 def _block_for(consistency: str, factor: int) -> int:
@@ -475,12 +486,11 @@ def _late_cell(table: Table, cells: _Cells) -> str | None:
 
 def _living(table: Table, deleted_us: int, cells: _Cells, *, undeclared: bool) -> _Cells:
     """Return the cells that neither a deletion nor the drop of their column hides; empty for a row that is gone."""
-    return dict(_seen(table, deleted_us, cells, undeclared=undeclared))
-
-
-def _seen(table: Table, deleted_us: int, cells: _Cells, *, undeclared: bool) -> Iterator[tuple[str, tuple[int, Any]]]:
+    columns, drops = table.columns, table.dropped
+    living = {}
     for name, cell in cells.items():
-        dropped = table.dropped.get(name)
+        dropped = drops.get(name)
         hidden_us = deleted_us if dropped is None else max(deleted_us, dropped[1])
-        if cell[0] > hidden_us and cell[1] is not None and (undeclared or not name or name in table.columns):
-            yield name, cell
+        if cell[0] > hidden_us and cell[1] is not None and (undeclared or not name or name in columns):
+            living[name] = cell
+    return living

@@ -36,7 +36,7 @@ class TableFiles:
 
     def write(self, key: RowKey, cells: Mapping[str, tuple[int, Any]], deleted_us: int = 0) -> None:
         """Merge cells into a row: the later one stays, of two at one time the deleted or larger one."""
-        if deleted_us > self.deleted_us.get(key, 0):
+        if deleted_us and deleted_us > self.deleted_us.get(key, 0):
             self.deleted_us[key] = deleted_us
         rows = self.partitions.get(key[0])
         if rows is None:

@@ -55,6 +55,8 @@ class Process(Protocol):
     """The kind of the message or request that is handled."""
     step: str
     """The step that it stands at."""
+    done: Callable[[Any, ServerSaid | None], None] | None
+    """Receives its result or its refusal; None: nobody waits for it."""
 
     @property
     def node(self) -> Node:
@@ -98,6 +100,10 @@ class Gossiping(Protocol):
 
     def alive(self, name: str) -> bool:
         """Return whether this server takes that node for alive."""
+        ...
+
+    def living(self, names: Iterable[str]) -> list[str]:
+        """Return those nodes that this server takes for alive, in the order given."""
         ...
 
     def peers_alive(self) -> list[str]:
@@ -152,6 +158,10 @@ class Server(Protocol):
 
     def begin(self, handling: str, steps: Steps, done: Callable[[Any, ServerSaid | None], None] | None = None) -> None:
         """Begin a process now; `done` receives its result or its refusal."""
+        ...
+
+    def end(self, process: Process, result: Any, said: ServerSaid | None) -> None:
+        """Hand the result or the refusal of a process over."""
         ...
 
     def after(self, delay_ns: int, act: Callable[[], None]) -> None:

@@ -6,7 +6,7 @@ servers reach one or two peers a second and a threshold that adapts (phi); in cl
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from schemaquake.clusters.simulated.faces import Node, Server
@@ -51,6 +51,11 @@ class Gossip:
     def alive(self, name: str) -> bool:
         """Return whether this server takes that node for alive."""
         return name == self._node.name or self.up.get(name, False)
+
+    def living(self, names: Iterable[str]) -> list[str]:
+        """Return those nodes that this server takes for alive, in the order given."""
+        own, up = self._node.name, self.up
+        return [name for name in names if name == own or up.get(name, False)]
 
     def peers_alive(self) -> list[str]:
         """Return the other nodes that this server takes for alive, in order."""

@@ -27,7 +27,7 @@ class Passage(NamedTuple):
 
 
 class Patience:
-    """Limits of one length, of which nearly all are cancelled: only the oldest is in the heap."""
+    """Limits of one length, of which nearly all are cancelled: only the oldest is in the heap, and few of the cancelled are kept."""
 
     __slots__ = ("_armed", "_heap", "_length_ns", "_waiting")
 
@@ -37,11 +37,18 @@ class Patience:
         self._waiting: deque[tuple[int, Event]] = deque()
         self._armed = False
 
+    def __len__(self) -> int:
+        """Return how many limits are kept, cancelled ones among them."""
+        return len(self._waiting)
+
     def begin(self, act: Callable[[], None]) -> Event:
         """Have `act` happen after that time, unless the event is cancelled."""
         event = Event(act)
         ends_ns = self._heap.now_ns + self._length_ns
-        self._waiting.append((ends_ns, event))
+        waiting = self._waiting
+        while waiting and waiting[0][1].act is None:
+            waiting.popleft()
+        waiting.append((ends_ns, event))
         if not self._armed:
             self._armed = True
             self._heap.post(ends_ns, self._end)

@@ -60,24 +60,26 @@ class Network:
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
         self._heap = kernel.heap
-        self._links: dict[tuple[str, str], _Link] = {}
+        self._links: dict[str, dict[str, _Link]] = {}
+        """By sender and receiver."""
         self._nodes: dict[str, Endpoint] = {}
         self.takes: Callable[[str, str, Message], bool] | None = None
         """Sees each message (sender, receiver, message) first, and returns whether it delivers it itself; None: nobody does."""
 
     def join(self, node: Endpoint) -> None:
         """Give a node its links to all others."""
+        self._links[node.name] = {}
         for other in self._nodes.values():
             for sender, receiver in ((other, node), (node, other)):
-                pair = sender.name, receiver.name
-                self._links[pair] = _Link(sender, receiver, self._kernel.draws.stream("link", *pair))
+                draws = self._kernel.draws.stream("link", sender.name, receiver.name)
+                self._links[sender.name][receiver.name] = _Link(sender, receiver, draws)
         self._nodes[node.name] = node
 
     def send(self, sender: Endpoint, receiver: str, message: Message) -> None:
         """Send a message; it arrives 0.1 to 0.4 ms later, after those before it."""
         if self.takes is not None and self.takes(sender.name, receiver, message):
             return
-        link = self._links[sender.name, receiver]
+        link = self._links[sender.name][receiver]
         heap = self._heap
         now_ns = heap.now_ns
         arrives_ns = now_ns + link.later_ns + link.draws.between(_FASTEST_NS, _SLOWEST_NS)
@@ -90,13 +92,14 @@ class Network:
 
     def slow_down(self, links: Mapping[tuple[str, str], int]) -> None:
         """Have every message from a sender to a receiver take so much longer (ns) from now on."""
-        for pair, later_ns in links.items():
-            self._links[pair].later_ns = later_ns
+        for (sender, receiver), later_ns in links.items():
+            self._links[sender][receiver].later_ns = later_ns
 
     def lift(self, receiver: Endpoint) -> None:
         """Let what a filter of this node held back arrive, if nothing holds it back any more."""
-        for (sender, name), link in self._links.items():
-            if name == receiver.name and link.held and not receiver.filters.cuts(self._nodes[sender].address):
+        for sender, links in self._links.items():
+            link = links.get(receiver.name)
+            if link is not None and link.held and not receiver.filters.cuts(self._nodes[sender].address):
                 self._kernel.after(
                     link.draws.between(_SENT_AGAIN_NS // 2, _SENT_AGAIN_NS),
                     partial(self._release, sender, receiver, link),
@@ -113,8 +116,7 @@ class Network:
 
     def reset(self, node: Endpoint, peer: str) -> None:
         """Give up the connections between two nodes: what is under way on them is lost."""
-        for pair in ((node.name, peer), (peer, node.name)):
-            link = self._links[pair]
+        for link in (self._links[node.name][peer], self._links[peer][node.name]):
             link.epoch += 1
             link.held.clear()
 

@@ -61,6 +61,8 @@ class SimulatedNode:
         self._postponed: list[Callable[[], None]] = []
         self._started_ns = 0
         network.join(self)
+        self.send: Callable[[str, Message], None] = partial(network.send, self)
+        """Sends a message to a node over the network."""
 
     @property
     def location(self) -> Location:
@@ -197,10 +199,6 @@ class SimulatedNode:
 
     # ── messages ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def send(self, receiver: str, message: Message) -> None:
-        """Send a message over the network."""
-        self.network.send(self, receiver, message)
-
     def disconnect(self, name: str) -> None:
         """Give up the connections to a node: what is under way on them is lost."""
         self.network.reset(self, name)
@@ -223,16 +221,17 @@ class SimulatedNode:
         """Let the server handle a message."""
         server = self.server
         assert server is not None
-        if message.kind == "answer":
+        kind = message.kind
+        if kind == "answer":
             answers: Answers = message.question
             if answers.server is server:
                 answers.receive(message.sender, message.body)
-        elif message.kind == "gossip":
+        elif kind == "gossip":
             server.gossip.hear(message.sender, message.body)
         else:
             steps = self.model.receive(self, message)
             if steps is not None:
-                server.begin(message.kind, steps)
+                server.begin(kind, steps)
 
     # ── means ────────────────────────────────────────────────────────────────────────────────────────────────────────
 

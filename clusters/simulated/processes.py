@@ -34,7 +34,7 @@ class Died(Exception):
 class Process:
     """One protocol under way on one server; it ends with the server."""
 
-    __slots__ = ("_done", "_send", "handling", "node", "server", "step")
+    __slots__ = ("_send", "done", "handling", "node", "server", "step")
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Process:
         server: Server,
         handling: str,
         steps: Steps,
-        done: Callable[[Process, Any, ServerSaid | None], None],
+        done: Callable[[Any, ServerSaid | None], None] | None,
     ) -> None:
         """`done` receives what the steps return, or the refusal that they raise."""
         self.server = server
@@ -51,7 +51,7 @@ class Process:
         self.step = ""
         """The step that it stands at."""
         self._send = steps.send
-        self._done = done
+        self.done = done
 
     def resume(self, answer: Any = None) -> None:
         """Go on until the next effect that takes time."""
@@ -68,9 +68,9 @@ class Process:
                     return
                 answer = effect  # answers that are there already are the answer; no other effect has one
         except StopIteration as end:
-            self._done(self, end.value, None)
+            server.end(self, end.value, None)
         except ServerSaid as said:
-            self._done(self, None, said)
+            server.end(self, None, said)
         except Died as death:
             self.node.die(str(death))
 

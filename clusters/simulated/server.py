@@ -11,7 +11,7 @@ from uuid import UUID
 from schemaquake.clusters.simulated import faces
 from schemaquake.clusters.simulated.faces import Steps
 from schemaquake.clusters.simulated.gossip import Gossip
-from schemaquake.clusters.simulated.messages import Failure, Message, message_of
+from schemaquake.clusters.simulated.messages import Failure, Message
 from schemaquake.clusters.simulated.processes import Lock, Process
 from schemaquake.clusters.simulated.ring import RingView
 from schemaquake.clusters.simulated.said import ServerSaid
@@ -39,9 +39,10 @@ class Server:
     def __init__(self, node: faces.Node, post: Post) -> None:
         self.node = node
         self._post = post
-        self.started_ns = node.kernel.heap.now_ns
+        self._heap = node.kernel.heap
+        self.started_ns = self._heap.now_ns
         self.phase: Literal["booting", "serving", "left"] = "booting"
-        self.processes: dict[Process, None] = {}
+        self.processes: dict[faces.Process, None] = {}
         self._stages: dict[str, deque[faces.Process]] = {}
         self.requests: dict[Callable[[Any, ServerSaid | None], None], None] = {}
         """Clients that wait for an answer."""
@@ -85,32 +86,28 @@ class Server:
     @property
     def uptime_ns(self) -> int:
         """The time since its start."""
-        return self.node.kernel.heap.now_ns - self.started_ns
+        return self._heap.now_ns - self.started_ns
 
     # ── processes ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def begin(self, handling: str, steps: Steps, done: Callable[[Any, ServerSaid | None], None] | None = None) -> None:
         """Begin a process now."""
-        process = Process(self.node, self, handling, steps, partial(self._end, done))
+        process = Process(self.node, self, handling, steps, done)
         self.processes[process] = None
         process.resume()
 
-    def _end(
-        self,
-        done: Callable[[Any, ServerSaid | None], None] | None,
-        process: Process,
-        result: Any,
-        said: ServerSaid | None,
-    ) -> None:
+    def end(self, process: faces.Process, result: Any, said: ServerSaid | None) -> None:
+        """Hand the result or the refusal of a process over."""
         del self.processes[process]
-        if done is not None:
-            done(result, said)
+        if process.done is not None:
+            process.done(result, said)
         elif said is not None:
             raise said  # a defect of the model: a protocol that nobody asked for has nobody to refuse
 
     def after(self, delay_ns: int, act: Callable[[], None]) -> None:
         """Have `act` happen that much later, if the server still lives; later still if it is paused then."""
-        self.node.kernel.after(delay_ns, partial(self._happen, act))
+        heap = self._heap
+        heap.post(heap.now_ns + delay_ns, partial(self._happen, act))
 
     def _happen(self, act: Callable[[], None]) -> None:
         if self.node.server is self:
@@ -153,14 +150,14 @@ class Server:
 
     def send(self, receiver: str, kind: str, body: Any = None) -> None:
         """Send a message without an answer."""
-        self._post.send(receiver, message_of((self.node.name, kind, body, self.epoch, None)))
+        self._post.send(receiver, Message(self.node.name, kind, body, self.epoch))
 
     def ask(self, receivers: Iterable[str], kind: str, body: Any, *, need: int, limit_ns: int) -> Answers:
         """Ask these nodes, perhaps this one too; the process that yields the answers waits until `need` have come."""
         names = list(receivers)
         own = self.node.name
         answers = Answers(self, len(names), need, limit_ns)
-        message = message_of((own, kind, body, self.epoch, answers))
+        message = Message(own, kind, body, self.epoch, answers)
         for name in names:
             if name == own:
                 self._post.handle(message)
@@ -175,7 +172,7 @@ class Server:
         if message.sender == own:
             answers.receive(own, body)
         else:
-            self._post.send(message.sender, message_of((own, "answer", body, self.epoch, answers)))
+            self._post.send(message.sender, Message(own, "answer", body, self.epoch, answers))
 
 
 class Answers:
@@ -200,14 +197,10 @@ class Answers:
         """True if as many have answered as were needed."""
         return len(self.answers) >= self.need
 
-    @property
-    def in_vain(self) -> bool:
-        """True if too many have failed."""
-        return len(self.answers) + self._unanswered < self.need
-
     def begin(self, process: faces.Process) -> bool:
-        """Wait for the answers."""
-        if self.enough or self.in_vain:
+        """Wait for the answers, until there are enough or too many have failed."""
+        there = len(self.answers)
+        if there >= self.need or there + self._unanswered < self.need:
             return True
         self._process = process
         self._limit = process.node.kernel.limit(self._limit_ns, self._end)
@@ -222,7 +215,7 @@ class Answers:
             self.answers[name] = body
         if self._process is not None:
             there = len(self.answers)
-            if there >= self.need or there + self._unanswered < self.need:  # `enough`, `in_vain`
+            if there >= self.need or there + self._unanswered < self.need:
                 self._end()
 
     def _end(self) -> None:

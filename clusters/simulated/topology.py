@@ -155,7 +155,8 @@ class Topology:
 
     def place(self, token: int) -> int:
         """Return the number of the range that a token lies in."""
-        return bisect_left(self.tokens, token) % len(self.tokens)
+        tokens = self.tokens
+        return bisect_left(tokens, token) % len(tokens)
 
     def replicas(self, place: int, factor: Copies) -> tuple[str, ...]:
         """Return the replicas of a range that are read from."""
@@ -185,7 +186,7 @@ class Topology:
                         read = [name for name in read if name not in removed]
                         read += [name for name in added if name not in read]
                 reads.append(tuple(read))
-                writes.append(tuple(write))
+                writes.append(reads[-1] if write == read else tuple(write))
             groups = self._known[factor] = _Groups(tuple(reads), tuple(writes))
         return groups
 

@@ -286,7 +286,7 @@ class _CheckedFile:
         self._path = path
         self._durable = durable
         self._held: list[bytes] = []
-        """Lines that are not written yet: of a file that is not durable."""
+        """Objects that are not written yet: of a file that is not durable."""
         self._held_bytes = 0
         self._failed: OSError | None = None
         self._syncing = threading.Lock()
@@ -306,13 +306,12 @@ class _CheckedFile:
 
     def append(self, document: bytes) -> None:
         """Append a JSON object as one line, in one `write(2)`. Raises JournalError, then and on every later call."""
+        if not self._durable:
+            self._hold((document,), len(document))
+            return
         covered = document[:-1]
         crc = crc32(covered, self._crc)
         line = b'%b,"crc":%d}\n' % (covered, crc)
-        if not self._durable:
-            self._hold(line)
-            self._crc = crc
-            return
         try:
             written = os.write(self._descriptor, line)
         except OSError as error:
@@ -321,31 +320,33 @@ class _CheckedFile:
             self._write(line[written:])
         self._crc = crc
 
-    def append_all(self, documents: Iterable[bytes]) -> None:
+    def append_all(self, documents: Sequence[bytes]) -> None:
         """Append JSON objects, a line each, in one `write(2)`. Raises as `append` does."""
+        if self._durable:
+            self._write_all(documents)
+        else:
+            self._hold(documents, sum(map(len, documents)))
+
+    def _hold(self, documents: Sequence[bytes], size: int) -> None:
+        """Keep objects until there are enough for one `write(2)`: what repeats a run is its seed, not its journal."""
+        self._held += documents
+        self._held_bytes += size
+        if self._held_bytes >= _HELD_MOST or self._descriptor < 0:
+            self._write_held()
+
+    def _write_held(self) -> None:
+        held, self._held, self._held_bytes = self._held, [], 0
+        self._write_all(held)
+
+    def _write_all(self, documents: Iterable[bytes]) -> None:
         crc = self._crc
         lines = []
         for document in documents:
             covered = document[:-1]
             crc = crc32(covered, crc)
             lines.append(b'%b,"crc":%d}\n' % (covered, crc))
-        data = b"".join(lines)
-        if self._durable:
-            self._write(data)
-        else:
-            self._hold(data)
+        self._write(b"".join(lines))
         self._crc = crc
-
-    def _hold(self, data: bytes) -> None:
-        """Keep whole lines until there are enough for one `write(2)`: what repeats a run is its seed, not its journal."""
-        self._held.append(data)
-        self._held_bytes += len(data)
-        if self._held_bytes >= _HELD_MOST or self._descriptor < 0:
-            self._write_held()
-
-    def _write_held(self) -> None:
-        data, self._held, self._held_bytes = b"".join(self._held), [], 0
-        self._write(data)
 
     def _write(self, data: bytes) -> None:
         try:
@@ -366,11 +367,13 @@ class _CheckedFile:
 
     def sync(self) -> None:
         with self._syncing:
-            crc = self._crc
-            if self._descriptor < 0 or crc == self._synced:
+            if self._descriptor < 0:
                 return
             if not self._durable:
                 self._write_held()
+                return
+            crc = self._crc
+            if crc == self._synced:
                 return
             try:
                 os.fdatasync(self._descriptor)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from heapq import heappop, heappush
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, final
 
 from schemaquake.harness.run.strands import Strand
 
@@ -21,6 +21,7 @@ _NEVER: Final = 1 << 128
 """A moment, ns, that no run comes to."""
 
 
+@final
 class Event:
     """A scheduled act."""
 
@@ -79,16 +80,18 @@ class EventHeap:
         heap, waiting = self._heap, self._waiting
         last_ns = _NEVER if until_ns is None else until_ns
         while not is_done():
-            if not heap and waiting and until_ns is None:
-                self._go_on_with(waiting[0])  # what it waits for does not come
-                continue
-            if not heap or heap[0][0] > last_ns:
-                if until_ns is not None:
-                    self.now_ns = max(self.now_ns, until_ns)
-                return is_done()
-            time_ns, _, found = heappop(heap)
+            if not heap:
+                if waiting and until_ns is None:
+                    self._go_on_with(waiting[0])  # what it waits for does not come
+                    continue
+                return self._stop(is_done, until_ns)
+            entry = heappop(heap)
+            time_ns, _, found = entry
+            if time_ns > last_ns:
+                heappush(heap, entry)
+                return self._stop(is_done, until_ns)
             act: Act | None
-            if isinstance(found, Event):
+            if type(found) is Event:
                 act, found.act = found.act, None
                 if act is None:
                     continue
@@ -100,6 +103,12 @@ class EventHeap:
             if waiting:
                 self._look()
         return True
+
+    def _stop(self, is_done: Callable[[], bool], until_ns: int | None) -> bool:
+        """Stop at the end of the time, or of all acts."""
+        if until_ns is not None:
+            self.now_ns = max(self.now_ns, until_ns)
+        return is_done()
 
     # ── strands ──────────────────────────────────────────────────────────────────────────────────────────────────────
 

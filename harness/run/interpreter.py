@@ -217,7 +217,7 @@ def interpret(
         if isinstance(step, Invoke):
             if interval_ns is not None:
                 # What follows a meeting leaves at once, and what follows that waits for both.
-                if not has_met and not (yield Sleep(next_at_ns)):
+                if not has_met and next_at_ns > now_ns() and not (yield Sleep(next_at_ns)):
                     return Ending("over")
                 next_at_ns = max(next_at_ns + interval_ns, now_ns() - _ARREARS_NS)
                 has_met = False

@@ -124,7 +124,9 @@ class SimulatedCrew:
         for worker in workers:
             heap.at(heap.now_ns, partial(worker.begin, order))
         try:
-            heap.run(lambda: not self._working or bool(self._failures))
+            heap.run(
+                lambda: not (self._working and not self._failures)
+            )  # without a call: it is asked after every event
             self._order = None
             if self._failures:
                 heap.run(lambda: self._working == 0, until_ns=heap.now_ns + _PATIENCE_NS)
@@ -266,24 +268,27 @@ class _SimulatedWorker:
 
     def _carry_out(self, effects: Generator[Effect, Any, Ending], effect: Effect) -> tuple[bool, object]:
         """Return whether the worker now waits, with the answer if it does not."""
-        heap = self._heap
+        if isinstance(
+            effect, Call
+        ):  # patterns would take several times as long, and these two come with every operation
+            operation, process, node = effect
+            self._journal.event(
+                process, "invoke", operation.f, node, operation.key, operation.value, None, operation.mops
+            )
+            self._call(effects, effect)
+            return True, None
+        if isinstance(effect, Sleep):
+            until_ns = effect.until_ns
+            if until_ns <= self._heap.now_ns:
+                return False, True
+            if self._is_over():
+                return False, False
+            self._pause = self._heap.at(until_ns, partial(self._go_on, effects, True))
+            return True, None
         match effect:
-            case Call(operation, process, node):
-                self._journal.event(
-                    process, "invoke", operation.f, node, operation.key, operation.value, None, operation.mops
-                )
-                self._call(effects, effect)
-                return True, None
             case Record():
                 self._journal.event(*effect)
                 return False, None
-            case Sleep(until_ns):
-                if until_ns <= heap.now_ns:
-                    return False, True
-                if self._is_over():
-                    return False, False
-                self._pause = heap.at(until_ns, partial(self._go_on, effects, True))
-                return True, None
             case Meet():
                 self._meeting.arrive(self, partial(self._go_on, effects))
                 return True, None

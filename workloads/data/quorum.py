@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from random import Random
 from typing import Final
 
@@ -91,7 +92,9 @@ def _probes(worker: Worker, context: Context, _label: str) -> Iterator[Step]:
         yield _get(keyspace, key, "get", reads)
 
 
+@lru_cache(maxsize=1 << 10)
 def _get(keyspace: str, key: int, f: str, consistency: str) -> Invoke:
+    """Return the read of a key: one is asked for again and again, while others are written beside it."""
     query = Query(
         text=f"SELECT v, WRITETIME(v) FROM {keyspace}.q WHERE k = {key}",
         consistency=consistency,

@@ -49,7 +49,10 @@ class Requests:
         self._change = change
 
     def serve(self, node: Node, request: Invoke) -> Steps:
-        """Carry out a request: returns rows of a read, `applied` of a schema change, else None. Raises ServerSaid."""
+        """Begin a request, whose steps return the rows of a read, `applied` of a schema change, else None.
+
+        Raises ServerSaid for what is refused before any step, as the steps do.
+        """
         if isinstance(request.query, Query):
             return self._query(node, request.query)
         if request.query is not None:
@@ -87,17 +90,19 @@ class Requests:
 
     def _query(self, node: Node, query: Query) -> Steps:
         statement = parse(query.text)
-        match statement:
-            case Update(keyspace, name, row):
-                yield from self.data.write(node, keyspace, name, row, query.consistency)
-                return []
-            case Select(keyspace, name, columns, where):
-                found = yield from self.data.read(node, keyspace, name, where, query.consistency)
-                return [{text: _select(one, text) for text in columns} for one in found]
+        if isinstance(statement, Select):
+            return self._select(node, statement, query.consistency)
+        if isinstance(statement, Update):
+            return self.data.write(node, statement.keyspace, statement.table, statement.row, query.consistency)
         raise ServerSaid("InvalidRequest", f"not modelled: {query.text}")
 
+    def _select(self, node: Node, select: Select, consistency: str) -> Steps:
+        keyspace, name, columns, where = select
+        found = yield from self.data.read(node, keyspace, name, where, consistency)
+        return [{text: _selected(one, text) for text in columns} for one in found]
 
-def _select(found: tuple[Any, Any, Any], text: str) -> Any:
+
+def _selected(found: tuple[Any, Any, Any], text: str) -> Any:
     table, key, cells = found
     if text.startswith("WRITETIME("):
         cell = cells.get(text[len("WRITETIME(") : -1])

@@ -39,6 +39,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from schemaquake.clusters.simulated.data import DataPath
 from schemaquake.clusters.simulated.faces import Node, Steps
 from schemaquake.clusters.simulated.messages import Message
 from schemaquake.clusters.simulated.models.gossiped_ring import GossipedRing
@@ -159,16 +160,16 @@ class Rows:
         """Handle a message: rows that were pushed, a pull, or one of the data path."""
         server = node.server
         assert server is not None
+        if message.kind in DataPath.kinds:
+            self._requests.data.receive(node, message)
+            return None
         match message.kind:
             case "push":
                 return self._merge(node, message.body)
             case "pull":
                 server.answer(message, node.disk.schema.changes())
                 return None
-        if message.kind in GossipedRing.kinds:
-            return self._ring.receive(node, message)
-        self._requests.data.receive(node, message)
-        return None
+        return self._ring.receive(node, message)
 
     def _merge(self, node: Node, rows: Iterable[RowChange]) -> Steps:
         """Merge rows; a load that fails is logged, and the sender gets no answer."""
