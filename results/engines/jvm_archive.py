@@ -32,7 +32,8 @@ _LIMIT_S: Final = 600
 def archive_options(java: Path, spark: Path | None = None) -> str:
     """Return the options with which a JVM of Spark uses its archive, empty if there is none. `spark` is PySpark's folder."""
     found = _find(_stem(java, spark or _spark()))
-    return "" if found is None else f"-XX:SharedArchiveFile={found} -Xshare:auto {SILENT}"
+    # In quotes, as Spark understands them: a path may have spaces.
+    return "" if found is None else f'"-XX:SharedArchiveFile={found}" -Xshare:auto {SILENT}'
 
 
 def ensure_archive(java: Path, spark: Path | None = None) -> Path | None:

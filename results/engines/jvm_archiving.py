@@ -21,7 +21,7 @@ __all__ = ["write_archive"]
 def write_archive(path: str) -> None:
     """Start a session as checks do, carry a step in two tasks, and wait for the end of its JVM, which writes the archive."""
     groups = pa.table({"unit": pa.array([0, 1], pa.int32())})
-    with spark_session("local[2]", light=True, options=f"-XX:ArchiveClassesAtExit={path} {SILENT}") as session:
+    with spark_session("local[2]", light=True, options=f'"-XX:ArchiveClassesAtExit={path}" {SILENT}') as session:
         Spark(session, 2).carry(_same, groups, groups.schema)
         gateway = session.sparkContext._gateway  # noqa: SLF001 - stopping the session leaves its JVM as it is
     assert gateway is not None

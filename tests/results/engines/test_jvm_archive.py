@@ -29,8 +29,10 @@ groups = pa.table({"unit": pa.array([0], pa.int32())})
 with spark_session("local[1]", light=True) as session:
     assert Spark(session, 1).carry(lambda group: group, groups, groups.schema).equals(groups)
     jvm = session.sparkContext._gateway.proc.pid
-    mapped = {line.split()[-1] for line in Path(f"/proc/{jvm}/maps").read_text().splitlines()}
-print(*(path for path in mapped if Path(path).parent.name == "startup-archives"))
+    mapped = {line.split(maxsplit=5)[-1] for line in Path(f"/proc/{jvm}/maps").read_text().splitlines()}
+for path in mapped:
+    if Path(path).parent.name == "startup-archives":
+        print(path)
 """
 
 
@@ -87,7 +89,7 @@ def test_an_archive_is_made_once_and_then_used(makes, java, spark, tmp_path):
     assert ensure_archive(java, spark) == made
     assert times() == 1
     assert made.read_bytes() == b"classes"
-    assert archive_options(java, spark) == f"-XX:SharedArchiveFile={made} -Xshare:auto {SILENT}"
+    assert archive_options(java, spark) == f'"-XX:SharedArchiveFile={made}" -Xshare:auto {SILENT}'
     assert archives(tmp_path) == [made.name]
 
 
@@ -166,14 +168,14 @@ def test_a_jvm_of_spark_uses_the_archive_that_another_one_left(monkeypatch, tmp_
     except EnvironmentLacks as lack:
         pytest.skip(str(lack))
     monkeypatch.setenv("JAVA_HOME", str(java.resolve().parent.parent))
-    monkeypatch.setenv("SCHEMAQUAKE_CACHE", str(tmp_path))
+    monkeypatch.setenv("SCHEMAQUAKE_CACHE", str(tmp_path / "my cache"))
     made = ensure_archive(java)
     assert made.stat().st_size > 1 << 20
 
     def used():
         session = [sys.executable, "-c", USED]
         done = subprocess.run(session, capture_output=True, text=True, check=True, timeout=600)
-        return done.stdout.split()
+        return done.stdout.splitlines()
 
     assert used() == [str(made)]
     # What does not fit, the JVM does without, and says nothing.
