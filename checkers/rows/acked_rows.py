@@ -34,6 +34,7 @@ from schemaquake.checkers.rows.repeated_rows import find_repeated
 from schemaquake.checkers.rows.row_contents import ChangedCell, StrangeRow, find_changed_cells, find_strange_rows
 from schemaquake.checkers.rows.row_fates import Fate, TableRows
 from schemaquake.checkers.rows.row_operations import RowOperations, consistency_of, phase_of
+from schemaquake.checkers.rows.unasked_rows import find_unasked
 from schemaquake.checkers.schema.judge import Findings, judge
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import Records
@@ -77,6 +78,7 @@ def _find(evidence: Evidence, rows: RowOperations) -> Findings:
             *_find_strange(table_rows, rows, evidence, phases),
             *find_unlisted(table_rows, rows, phases),
             *find_repeated(evidence, rows, table),
+            *find_unasked(evidence, rows, table),
         ]
         yield from findings or (None,)
 

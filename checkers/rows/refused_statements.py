@@ -2,7 +2,8 @@
 
 Judges the refusals outside the final phases; `writability` judges the others, and `visibility` those in which a coordinator
 says that it knows no such table or column. A statement fits its table if a CREATE that nothing possible can have undone was
-acknowledged before it, and it names the key and no column that may be missing or of another type. Its refusal is a doubt
+acknowledged before it, and it names the key and no column that may be missing or of another type. A DROP that was begun after a
+refusal does not explain it. A refusal is a doubt
 and not a finding: no single answer shows why. An error in its execution, which a replica may cause that does not know the
 table yet, counts only if every change of the keyspace had reached all nodes, and no fault was active.
 """
@@ -17,6 +18,7 @@ from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import SchemaObject, target
 from schemaquake.checkers.rows.probe_errors import ProbeFault, classify_error, shorten_error
 from schemaquake.checkers.rows.table_certainty import TableCertainty
+from schemaquake.checkers.run.admission import Admission
 from schemaquake.harness.model.verdict import Doubt
 
 __all__ = ["find_refused_statements"]
@@ -30,14 +32,18 @@ def find_refused_statements(evidence: Evidence, operations: Iterable[PairedOpera
     """Yield a doubt for each table with refused statements that nothing explains."""
     refused: dict[SchemaObject, list[PairedOperation]] = {}
     certainties: dict[SchemaObject, TableCertainty] = {}
+    admission = Admission(evidence)
     for operation in operations:
         table = _judged_table(operation)
         if table is None:
             continue
         certainty = certainties.setdefault(table, TableCertainty(evidence, table))
-        if not any(create.entirely_before(operation) for create in certainty.creates):
-            continue
         fault = classify_error(operation.error or "")
+        if not any(create.entirely_before(operation) for create in certainty.creates):
+            # The table may be gone later: what counts then is that it was there when the statement was refused.
+            if fault is ProbeFault.STATEMENT and admission.admits(operation):
+                refused.setdefault(table, []).append(operation)
+            continue
         fits = operation.f == "know-table" or certainty.certainly_fits(operation)
         is_quiet = fault is ProbeFault.STATEMENT or _is_quiet(evidence, operation)
         if fits and is_quiet and fault in {ProbeFault.STATEMENT, ProbeFault.EXECUTION}:

@@ -50,6 +50,18 @@ class Admission:
                 return set(argument["options"]) == {"comment"} and self._stands(target(change), change)
         return False
 
+    def admits(self, statement: PairedOperation) -> bool:
+        """Tell if a read or a write certainly fitted its table, which was there all the time and which every node had long known."""
+        argument = statement.argument
+        if (
+            statement.completed is None
+            or not isinstance(argument, dict)
+            or not {"keyspace", "table"} <= argument.keys()
+        ):
+            return False
+        table = SchemaObject("table", argument["keyspace"], argument["table"])
+        return self._stands(table, statement) and self.fits(statement, part=True)
+
     def fits(self, statement: PairedOperation, *, part: bool) -> bool:
         """Tell if a read or a write fits every table that it may have met; one that names no columns fits any.
 
@@ -65,7 +77,8 @@ class Admission:
             for change in self._changes.on(SchemaObject("table", argument["keyspace"], argument["table"]))
             if change.invoked <= ended
         ]
-        known = [change.completed for change in changes if change.completed is not None]
+        # One of unknown outcome may come to be at any later time.
+        known = [change.completed for change in changes if change.completed is not None and change.type != "info"]
         if part and (len(known) < len(changes) or any(end + self._spread_ns > statement.invoked for end in known)):
             return False
         row, where = argument.get("row") or {}, argument.get("where") or argument.get("key") or {}

@@ -124,7 +124,9 @@ def _find_unfounded_refusals(evidence: Evidence) -> Iterator[str]:
         if change.type == "fail"
         and _NO_REFUSAL.search(change.error or "") is None
         and not evidence.notes.active(change.invoked - _RECOVERY_NS, change.completed)
-        and not evidence.notes.membership.operations
+        and not evidence.notes.membership.is_changing(
+            change.invoked, change.completed or change.invoked, spread_ns=_RECOVERY_NS
+        )
         and not evidence.notes.upgrades.operations
         and admission.is_certain(change.index)
     ]
@@ -205,7 +207,9 @@ def _find_odd_refusals(evidence: Evidence, asked: pa.Table, answers: pa.Table) -
 def _is_odd(evidence: Evidence, row: Mapping[str, Any]) -> bool:
     """Tell if nothing else that went on explains a refusal."""
     time = row["time"]
-    if evidence.notes.active(time - _RECOVERY_NS, time) or evidence.notes.membership.operations:
+    if evidence.notes.active(time - _RECOVERY_NS, time) or evidence.notes.membership.is_changing(
+        time, time, spread_ns=_RECOVERY_NS
+    ):
         return False
     changes = [change for change in evidence.changes.possible if target(change).keyspace == keyspace_of(row["key"])]
     return all(change.type == "ok" and (change.completed or 0) < time for change in changes)

@@ -14,7 +14,16 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final, Literal, TypeAlias, get_args
 
-__all__ = ["LogRule", "Meaning", "Place", "find_rule", "list_patterns_below_warning", "load_log_rules"]
+__all__ = [
+    "UNEXPECTED",
+    "UNFORESEEN",
+    "LogRule",
+    "Meaning",
+    "Place",
+    "find_rule",
+    "list_patterns_below_warning",
+    "load_log_rules",
+]
 
 Meaning: TypeAlias = Literal["damning", "environment", "noise", "noted"]
 Place: TypeAlias = Literal["exception", "lead", "causes", "anywhere"]
@@ -24,6 +33,8 @@ the message and that exception; there or in any exception that caused it; or any
 _LOUD: Final = frozenset({"WARN", "ERROR", "FATAL"})
 _GRAVE: Final = frozenset({"ERROR", "FATAL"})
 _EXCEPTION: Final = re.compile(r"\b[\w.$]*(Exception|Error|Throwable)\b")
+_NATIVE_THREAD: Final = re.compile(r"^shard \d+")
+"""Threads of servers in C++."""
 _NATIVE_NAME: Final = re.compile(r"\b[a-z_]\w*::[a-z]\w*_\w+")
 """The form of exception names of servers in C++; it is not known which of these are usual."""
 
@@ -74,6 +85,15 @@ UNEXPECTED: Final = LogRule(
     means="damning",
     explanation="the server met an unexpected exception",
 )
+
+
+UNFORESEEN: Final = LogRule(
+    name="unforeseen-error",
+    pattern=re.compile(r"(?!)"),
+    means="noted",
+    explanation="the server told of an error that nobody foresaw",
+)
+"""Entries of level ERROR or FATAL without a rule and without an exception that is damning by itself: nobody knows what they mean."""
 
 
 @cache
@@ -128,6 +148,8 @@ def find_rule(
 ) -> LogRule | None:
     """Find the rule that decides an entry, from its message (the first line) and stack; None: the entry means nothing.
 
+    An entry of level ERROR or FATAL that no rule knows is UNEXPECTED if it has an exception of Java, else UNFORESEEN. Those of servers in
+    C++ mean nothing in a run with faults: it is not known which of them are usual then.
     `nemeses` are the kinds of faults of the run, `boot` counts the node's starts from 0, `restarted` tells if any node was
     started again in the run, `dropped` if anything may have taken files of tables away.
     """
@@ -149,9 +171,11 @@ def find_rule(
             if rule.unless.isdisjoint(nemeses):
                 return rule
             return None
-    if level in _GRAVE and _EXCEPTION.search(text) and not _NATIVE_NAME.search(text):
-        return UNEXPECTED
-    return None
+    if level not in _GRAVE:
+        return None
+    if _NATIVE_NAME.search(text) or _NATIVE_THREAD.search(thread or ""):
+        return None if nemeses else UNFORESEEN
+    return UNEXPECTED if _EXCEPTION.search(text) else UNFORESEEN
 
 
 def _is_from(rule: LogRule, thread: str | None) -> bool:

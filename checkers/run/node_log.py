@@ -3,7 +3,8 @@
 Judges the warnings and errors of every node (and lower entries that a rule selects) by the rules of
 `schemaquake.checkers.run.log_rules`. A trace that may pass by itself, such as rows for a table that was just created, is
 counted and never a finding: a log has wall-clock times, which cannot be ordered against the history. An exception without
-a rule is a finding, unless the same node's log shows that its machine failed.
+a rule is a finding, unless the same node's log shows that its machine failed; an error without an exception and without a rule
+is a doubt.
 Finds: `unexpected-log-error`. Source: CEP-21, "Motivation"; the messages that each known bug leaves.
 """
 
@@ -27,7 +28,7 @@ from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import listing
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.findings.tally import Tally
-from schemaquake.checkers.run.log_rules import UNEXPECTED, LogRule, find_rule, list_patterns_below_warning
+from schemaquake.checkers.run.log_rules import UNEXPECTED, UNFORESEEN, LogRule, find_rule, list_patterns_below_warning
 from schemaquake.checkers.run.mentions import Mentions
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import Records, plain
@@ -106,15 +107,23 @@ class NodeLog:
             if rule is not None:
                 groups.setdefault(_find_group(rule, entry), (rule, []))[1].append(entry)
         failed = {entry.node for rule, group in groups.values() if rule.means == "environment" for entry in group}
-        mentions = evidence.derive(Mentions)
         for rule, group in groups.values():
-            if rule.means == "damning":
-                trusted = _select_proofs(rule, group, failed, len(evidence.changes.all))
-                if trusted:
-                    tally.add(_report_rule(rule, trusted, mentions))
-                if rule is UNEXPECTED and len(trusted) < len(group):
-                    tally.doubt(_report_doubt(group, failed))
+            _judge_group(tally, rule, group, failed, evidence)
         return tally.verdict(entries=len(entries), by_rule=_count_by_rule(groups.values()))
+
+
+def _judge_group(
+    tally: Tally, rule: LogRule, group: Sequence[_Entry], failed: Collection[str], evidence: Evidence
+) -> None:
+    """Add what the entries of one rule show; `failed` are the nodes whose machine failed."""
+    if rule is UNFORESEEN:
+        tally.doubt(_doubt_error(group))
+    if rule.means == "damning":
+        trusted = _select_proofs(rule, group, failed, len(evidence.changes.all))
+        if trusted:
+            tally.add(_report_rule(rule, trusted, evidence.derive(Mentions)))
+        if rule is UNEXPECTED and len(trusted) < len(group):
+            tally.doubt(_report_doubt(group, failed))
 
 
 def _may_lose_files(evidence: Evidence) -> bool:
@@ -157,6 +166,8 @@ def _parse_entry(row: Mapping[str, JSON]) -> _Entry:
 
 def _find_group(rule: LogRule, entry: _Entry) -> str:
     """Find the group of an entry: its rule, and for an unexpected exception also the exception's class."""
+    if rule is UNFORESEEN:
+        return f"{rule.name} {re.sub(r'[0-9a-f]*[0-9][0-9a-f]*', '#', entry.message)[:80]}"
     if rule is not UNEXPECTED:
         return rule.name
     exception = re.search(r"[\w.$]*(?:Exception|Error|Throwable)\b(?=[:\s]|$)", entry.stack or entry.message)
@@ -204,6 +215,12 @@ def _report_doubt(group: Sequence[_Entry], failed: Iterable[str]) -> Doubt:
     nodes = sorted({entry.node for entry in group} & set(failed))
     text = f"exceptions on {listing(nodes)} prove nothing, because the machine failed there: {_render_entry(group[0])}"
     return Doubt("undecided", text)
+
+
+def _doubt_error(group: Sequence[_Entry]) -> Doubt:
+    nodes = sorted({entry.node for entry in group})
+    times = "once" if len(group) == 1 else f"{len(group)} times"
+    return Doubt("undecided", f"{listing(nodes)} logged {times} an error that no rule knows: {_render_entry(group[0])}")
 
 
 def _report_rule(rule: LogRule, group: Sequence[_Entry], mentions: Mentions) -> Anomaly:

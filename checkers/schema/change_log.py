@@ -16,10 +16,9 @@ What is left open on purpose, because a false accusation is worse than a miss:
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Literal, NamedTuple
 
@@ -36,7 +35,9 @@ from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import listing, phase_text, seconds
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.schema.epochs import Epoch, find_older_epochs, read_epochs, started_between
+from schemaquake.checkers.schema.group_state import find_strange_groups, find_strange_logs
 from schemaquake.checkers.schema.judge import Findings, judge
+from schemaquake.checkers.schema.node_logs import Change, NodeLog, spaced
 from schemaquake.harness.ddl.cql import statement
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.model.operation import JSON
@@ -45,42 +46,11 @@ from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict, make_stat
 
 __all__ = ["ChangeLog"]
 
-_STATEMENT: Final = re.compile(r'CQL DDL statement: "(?P<text>.*)"', re.DOTALL)
 _UNSPELLED: Final = frozenset({"alter-keyspace"})
 """Changes that the log does not spell as their statements."""
 _IN_USE: Final = "use_post_raft_procedures"
 _KEPT_NS: Final = 45 * 60 * 10**9
 """Entries younger than this are there: ScyllaDB keeps them for a week, releases of 2026 for an hour."""
-
-
-class Change(NamedTuple):
-    """One entry of the log. A later one has a higher epoch."""
-
-    epoch: int
-    id: str
-    description: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeLog:
-    """One node's log and group, from its last complete reading of a final phase."""
-
-    phase: str
-    node: str
-    began: int
-    """Time (ns) of the reading's first row: the log was read later."""
-    changes: Sequence[Change]
-    caught_up: bool
-    """True if the node had passed a read barrier before."""
-    cut: bool
-    """True if there may be older entries."""
-    group: Mapping[str, Any]
-
-    @property
-    def statements(self) -> Counter[str]:
-        """Statements in the log, with their numbers of entries."""
-        found = (_STATEMENT.fullmatch(change.description) for change in self.changes)
-        return Counter(_spaced(match["text"]) for match in found if match is not None)
 
 
 class ChangeLog:
@@ -96,10 +66,11 @@ class ChangeLog:
         evidence = Evidence.of(records)
         logs = _logs(evidence)
         epochs = read_epochs(evidence, without={log.node for log in logs})
-        if not logs and not epochs:
+        unread = _unread_logs(evidence, logs)
+        if not logs and not epochs and not unread:
             nothing = Doubt("nothing-to-judge", "no node keeps a log of changes, or showed an epoch twice")
             return Verdict.unknown(self.name, nothing)
-        verdict = judge(self.name, records, partial(_find, logs, epochs), limit_s=limit_s)
+        verdict = judge(self.name, records, partial(_find, logs, epochs, unread), limit_s=limit_s)
         entries: dict[str, dict[str, int]] = {}
         for log in logs:
             entries.setdefault(log.phase, {})[log.node] = len(log.changes)
@@ -108,7 +79,10 @@ class ChangeLog:
         return replace(verdict, stats={**verdict.stats, **make_stats(counts)})
 
 
-def _find(logs: Sequence[NodeLog], epochs: Mapping[str, list[Epoch]], case: Evidence) -> Findings:
+def _find(
+    logs: Sequence[NodeLog], epochs: Mapping[str, list[Epoch]], unread: Sequence[Doubt], case: Evidence
+) -> Findings:
+    yield from unread
     yield from find_older_epochs(epochs, case.notes)
     if not logs:
         return
@@ -116,6 +90,8 @@ def _find(logs: Sequence[NodeLog], epochs: Mapping[str, list[Epoch]], case: Evid
     yield from _forgotten(logs, case)
     yield from _unlogged(logs, case)
     yield from _divided(logs)
+    yield from find_strange_logs(logs, case)
+    yield from find_strange_groups(logs, case)
 
 
 # ── one log ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -313,7 +289,7 @@ def _completed(operation: PairedOperation) -> int:
 def _by_text(operations: Iterable[PairedOperation]) -> Mapping[str, Sequence[PairedOperation]]:
     found: dict[str, list[PairedOperation]] = {}
     for operation in operations:
-        found.setdefault(_spaced(statement(operation.f, operation.argument)), []).append(operation)
+        found.setdefault(spaced(statement(operation.f, operation.argument)), []).append(operation)
     return found
 
 
@@ -420,6 +396,23 @@ def _logs(case: Evidence) -> Sequence[NodeLog]:
     ]
 
 
+def _unread_logs(case: Evidence, logs: Sequence[NodeLog]) -> Sequence[Doubt]:
+    """List a doubt for each node that told its state in a group, and neither its log nor why not."""
+    read = {(log.phase, log.node) for log in logs}
+    wanted = pc.is_in(case.observations["phase"], value_set=pa.array(PHASES))
+    told: dict[tuple[str, str], dict[str, Mapping[str, Any]]] = {}
+    for row in case.observations.filter(wanted).to_pylist():
+        if row["kind"] in {"version", "log"} and row["definition"] is not None and row["error"] is None:
+            told.setdefault((row["phase"], row["node"]), {})[row["kind"]] = orjson.loads(row["definition"])
+    return [
+        Doubt("unread", f"the log of {node} was not read {phase_text(phase)}")
+        for (phase, node), found in sorted(told.items())
+        if (found.get("version", {}).get(GROUP_HISTORY) or {}).get("id") is not None
+        and (phase, node) not in read
+        and "error" not in found.get("log", {})
+    ]
+
+
 def _in_order(entry: tuple[tuple[str, str], Any]) -> tuple[int, str]:
     (phase, node), _ = entry
     return PHASES.index(phase), node
@@ -438,15 +431,12 @@ def _log(place: tuple[str, str, int], began: int, reading: Mapping[str, Mapping[
         caught_up=caught_up or _passed(version),
         cut=bool(reading["log"].get("cut")),
         group=version.get(GROUP_HISTORY) or {},
+        epoch=version.get("epoch"),
     )
 
 
 def _passed(version: Mapping[str, Any]) -> bool:
     return (version.get("barrier") or {}).get("passed") is True
-
-
-def _spaced(text: str) -> str:
-    return " ".join(text.split()).removesuffix(";")
 
 
 def _render_change(change: Change) -> str:

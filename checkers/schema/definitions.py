@@ -49,7 +49,7 @@ from schemaquake.checkers.schema.possible_parts import ABSENT, Part, PossiblePar
 from schemaquake.checkers.schema.wall_clock import WallClock
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import Records
-from schemaquake.harness.model.verdict import Anomaly, Verdict
+from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict
 
 __all__ = ["Definitions"]
 
@@ -105,8 +105,29 @@ def _find(case: Evidence) -> Findings:
                     one.places.setdefault(schema.phase, []).append(schema.node)
     for subject, key in sorted(found):
         yield _anomaly(case, subject, found[subject, key])
+    yield from dict.fromkeys(_made_though_there(case, parts))
     yield from _shared_names(case)
     yield from [None] * len(judged - {subject for subject, _ in found})
+
+
+def _made_though_there(case: Evidence, parts: PossibleParts) -> Iterator[Doubt]:
+    """Yield a doubt for each routine that is as CREATE … IF NOT EXISTS alone asked for, which found another one of its name there.
+
+    A coordinator that is behind the log may answer such a no-op as a change, but its definition must not come of it.
+    """
+    for schema in case.readings.schemas:
+        routines = [
+            *(("function", name, shown.definition, is_function) for name, shown in schema.functions.items()),
+            *(("aggregate", name, shown.definition, is_aggregate) for name, shown in schema.aggregates.items()),
+        ]
+        for kind, name, shown, is_it in routines:
+            subject = SchemaObject(kind, *name)
+            if not parts.is_known(subject):
+                continue
+            makers = [v.operation for v in parts.all_values(Part(subject, "whole")) if is_it(shown, v.value)]
+            if makers and all(one.argument.get("if_not_exists") and parts.was_there(one) for one in makers):
+                text = f"it is as op {makers[0].index} asked for, IF NOT EXISTS, although another one was there all the time"
+                yield Doubt("undecided", text, (subject.key,))
 
 
 # ── tables ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -135,8 +156,10 @@ def _shows_places(schema: NodeSchema) -> bool:
 
 
 def _shows_frozen(schema: NodeSchema) -> bool:
-    """Tell if this system says that a type is frozen."""
-    return any("frozen<" in column.type for table in schema.tables.values() for column in table.columns.values())
+    """Tell if this system says that a type is frozen, as all do that tell their memory in statements."""
+    return schema.shows_memory == "statements" or any(
+        "frozen<" in column.type for table in schema.tables.values() for column in table.columns.values()
+    )
 
 
 def _dropped_columns(

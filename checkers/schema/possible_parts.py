@@ -113,6 +113,19 @@ class PossibleParts:
         life = self._lives.get(subject)
         return life is None or any(not _before(create, life.settled) for create in life.creates)
 
+    def was_there(self, create: PairedOperation) -> bool:
+        """Tell if the object of a CREATE certainly was there all the time: acknowledged before it, and nothing possible removed it since."""
+        subject = target(create)
+        ended = create.invoked if create.completed is None else create.completed
+        removals = self._changes.drops(subject)
+        return any(
+            certainly_applied(other)
+            and _before(other, create.invoked)
+            and all(_before(removal, other.invoked) or removal.invoked > ended for removal in removals)
+            for other in self._changes.creates(subject)
+            if other.index != create.index
+        )
+
     def values(self, part: Part) -> Sequence[PossibleValue]:
         """Return the values that the part can have, without those that are superseded; renames are followed."""
         writes = self._writes.get(part)

@@ -77,7 +77,9 @@ class _ByCql:
         authority = self._dialect.authority
         decides = {} if authority == "disk" else {"authority": authority}
         state = self._dialect.schema.read_state(query)
-        return Shown("version", None, None, version, {"epoch": epoch, **decides, **state})
+        described = self._dialect.schema.describes_memory and node.model.describes_memory
+        memory = {"memory": "statements"} if described else {}
+        return Shown("version", None, None, version, {"epoch": epoch, **decides, **memory, **state})
 
     def read_schema(self, node: Node, *, complete: bool) -> Iterator[Shown]:
         query = partial(node.model.answer, node)

@@ -42,6 +42,10 @@ _REFUSAL = "InvalidRequest: it cannot be done"
 
 
 _ERRORS: Mapping[str, Mapping[str, str]] = {
+    "an error without an exception": {
+        "thread": "main",
+        "message": "The local schema cannot be trusted any more; giving up",
+    },
     "an error": {"thread": "MigrationStage:1", "message": "Exception in thread Thread[MigrationStage:1,5,main]"},
     "an error of a stage": {
         "thread": "MutationStage-2",

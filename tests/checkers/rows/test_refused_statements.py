@@ -74,7 +74,7 @@ def test_a_statement_that_does_not_fit_may_be_refused(call: str) -> None:
     "change",
     [
         ["@9000 p7 n1 invoke drop-table k.t", "@9001 p7 n1 info timed out"],
-        ["@30000 p7 n1 invoke drop-table k.t", "@30001 p7 n1 ok"],
+        ["@20005 p7 n1 invoke drop-table k.t", "@30001 p7 n1 ok"],
         ["@9000 p7 n1 invoke drop-column k.t v", "@9001 p7 n1 ok"],
         ["@9000 p7 n1 invoke rename-column k.t v w", "@9001 p7 n1 info timed out"],
         ["@9000 p7 n1 invoke create-table k.t a:int* v:text", "@9001 p7 n1 info timed out"],
@@ -142,3 +142,26 @@ def test_a_doubt_leaves_other_keyspaces_decided() -> None:
     verdict = Visibility().check(judged([*KEYSPACE, *CREATED, *asked(INSERT)]), limit_s=5)
     assert (verdict.valid, verdict.undecided) == ("unknown", ("k",))
     assert Visibility().check(judged([*KEYSPACE, *CREATED, *asked(INSERT, "ok")]), limit_s=5).undecided == ()
+
+
+LATER = ("@40000 p92 n1 invoke drop-table k.t", "@40010 p92 n1 ok")
+
+
+@pytest.mark.parametrize(
+    ("lines", "is_doubt"),
+    [
+        pytest.param([*asked(INSERT), *LATER], True, id="the table is dropped later"),
+        pytest.param([*asked(KEYED), *LATER], True, id="a read of it"),
+        pytest.param([*asked(INSERT, at=40_005), *LATER], False, id="while it is dropped"),
+        pytest.param([*asked(INSERT, at=3_000), *LATER], False, id="not every node need know it yet"),
+        pytest.param([*asked(INSERT, FAILED), *LATER], False, id="an error of the execution"),
+        pytest.param([*asked(INSERT.replace('"v": 2', '"w": 2')), *LATER], False, id="a column that it has not"),
+        pytest.param(
+            [*asked(INSERT), *LATER, "@19000 p93 n1 invoke alter-options k.t comment=x", "@19010 p93 n1 ok"],
+            False,
+            id="it has just changed",
+        ),
+    ],
+)
+def test_a_table_that_is_dropped_later_excuses_no_refusal_before(lines: Sequence[str], *, is_doubt: bool) -> None:
+    assert doubtful(lines) == [("k.t",)] * is_doubt

@@ -302,3 +302,36 @@ def test_a_lone_refusal_of_a_change_that_the_schema_certainly_admits_is_strange(
 )
 def test_a_lone_refusal_for_which_there_may_be_a_reason_is_not_strange(lines: list[str]) -> None:
     assert strange([*TABLE_LONG_AGO, *lines]) == []
+
+
+BOOTSTRAP = (
+    '@{} -- invoke bootstrap {{{{"operation": 0, "nodes": ["n4"], "becomes": {{{{"n4": "normal"}}}}}}}}',
+    '@{} -- {} bootstrap {{{{"operation": 0, "nodes": ["n4"], "becomes": {{{{"n4": "normal"}}}}}}}}',
+)
+
+
+def joined(begins: int, ends: int, outcome: str = "ok") -> list[str]:
+    return [BOOTSTRAP[0].format(begins).format(), BOOTSTRAP[1].format(ends, outcome).format()]
+
+
+def refusals(lines: list[str]) -> list[str]:
+    return [text for text in strange(lines) if "refused" in text]
+
+
+@pytest.mark.parametrize(
+    ("beside", "is_strange"),
+    [
+        pytest.param(joined(1000, 14_000), True, id="long after a node joined"),
+        pytest.param(joined(1000, 20_000), False, id="after a node joined"),
+        pytest.param(joined(1000, 40_000), False, id="while a node joins"),
+        pytest.param(joined(1000, 14_000, "info"), False, id="a node may go on joining"),
+        pytest.param(joined(1000, 14_000)[:1], False, id="a node that joins without end"),
+        pytest.param(joined(30_000, 40_000), True, id="before a node joins"),
+    ],
+)
+def test_an_operation_on_the_ring_explains_refusals_while_it_goes_on_and_just_after(
+    beside: list[str], *, is_strange: bool
+) -> None:
+    change = [*TABLE_LONG_AGO, *made("add-column k.t c:int", REFUSED, at=25_000), *beside]
+    row = [*TABLE_LONG_AGO, *asked(12_000), *asked(25_000, answer=REFUSED), *asked(26_000), *beside]
+    assert [bool(refusals(lines)) for lines in (change, row)] == [is_strange, is_strange]

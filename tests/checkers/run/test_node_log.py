@@ -11,6 +11,7 @@ from histories import judged
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schemaquake.checkers.run.log_rules import UNFORESEEN as UNFORESEEN_RULE
 from schemaquake.checkers.run.log_rules import find_rule, load_log_rules
 from schemaquake.checkers.run.node_log import NOTED, NodeLog
 from schemaquake.harness.model.records import Records
@@ -339,11 +340,11 @@ def test_many_pulls_of_schemas_in_a_short_time_are_a_storm(count: int, every_ms:
         pytest.param("ERROR x: Exception in thread | java.lang.AssertionError: what", False, id="an exception"),
         pytest.param("FATAL x: java.lang.IndexOutOfBoundsException: 7", False, id="in the message"),
         pytest.param("WARN x: Exception in thread | java.lang.AssertionError: what", True, id="a warning"),
-        pytest.param("ERROR x: something is odd", True, id="no exception"),
+        pytest.param("ERROR x: something is odd", "unknown", id="no exception"),
         pytest.param("INFO x: java.lang.AssertionError: what", True, id="for information"),
     ],
 )
-def test_an_error_with_an_exception_that_no_rule_knows_is_unexpected(entry: str, *, valid: bool) -> None:
+def test_an_error_with_an_exception_that_no_rule_knows_is_unexpected(entry: str, *, valid: bool | str) -> None:
     assert verdict([f"n1 boot0 {entry}"]).valid is valid
 
 
@@ -488,7 +489,36 @@ def test_a_state_machine_that_stops_while_its_server_does_is_not_accused(cause: 
 
 def test_an_exception_of_scylladbs_that_no_rule_knows_is_not_accused() -> None:
     text = "Exception when communicating with 10.0.0.1: std::runtime_error (what nobody has seen)"
-    assert find_rule(text, level="ERROR", boot=0, nemeses=()) is None
+    assert find_rule(text, level="ERROR", boot=0, nemeses=("kill",)) is None
+    assert find_rule(text, level="ERROR", boot=0, nemeses=()) is UNFORESEEN_RULE
     assert find_rule("std::bad_alloc", level="ERROR", boot=0, nemeses=()) is RULES["out-of-memory"]
     missing = "Exception when communicating with 10.0.0.1: Can't find a column family with UUID b66ab1b0"
     assert find_rule(missing, level="ERROR", boot=0, nemeses=()) is RULES["unknown-table"]
+
+
+UNFORESEEN = "ERROR x: The local schema cannot be trusted any more"
+
+
+@pytest.mark.parametrize(
+    ("entry", "faults", "valid"),
+    [
+        pytest.param(UNFORESEEN, (), "unknown", id="an error"),
+        pytest.param(UNFORESEEN, ("kill",), "unknown", id="an error under faults"),
+        pytest.param(UNFORESEEN.replace("ERROR", "WARN"), ("kill",), True, id="a warning"),
+        pytest.param("ERROR shard 0:main: group 0 is not what it was", (), "unknown", id="one of ScyllaDB"),
+        pytest.param(
+            "ERROR shard 0:main: failed: std::runtime_error (no)", (), "unknown", id="an exception of ScyllaDB"
+        ),
+        pytest.param("ERROR shard 0:main: failed: std::runtime_error (no)", ("kill",), True, id="that under faults"),
+        pytest.param(SAMPLES["handshake"], ("kill",), True, id="noise without an exception"),
+    ],
+)
+def test_an_error_that_no_rule_knows_is_a_doubt(entry: str, faults: Sequence[str], *, valid: bool | str) -> None:
+    found = verdict([f"n1 boot0 {entry}"], [injected(fault) for fault in faults])
+    assert (found.valid, found.anomalies) == (valid, ())
+
+
+def test_an_error_that_no_rule_knows_is_told_once_for_all_nodes_and_numbers() -> None:
+    found = verdict([f"n{node} boot0 {UNFORESEEN} ({node}7 ms)" for node in (1, 2, 3)])
+    (doubt,) = found.doubts
+    assert doubt.text.startswith("n1, n2 and n3 logged 3 times an error that no rule knows: ERROR The local schema")

@@ -24,7 +24,7 @@ CALLS = (
 )  # fmt: skip
 FINAL = '@9000 -- info phase {"phase": "final-settled", "state": "begins"}'
 LOG = ((10, OTHER), (20, CREATE), (30, DROP))
-GROUP: Mapping[str, Any] = {"id": "g", "upgrade_state": "use_post_raft_procedures", "members": ["h1", "h2"], "nodes": {"h1": "normal", "h2": "normal"}}  # fmt: skip
+GROUP: Mapping[str, Any] = {"id": "g", "upgrade_state": "use_post_raft_procedures", "members": ["h1", "h2"], "nodes": {"h1": "normal", "h2": "normal"}, "topology": {"transition_state": None}}  # fmt: skip
 PASSED, REFUSED = {"passed": True, "seconds": 0.1}, {"passed": False, "seconds": 8.0, "why": "ConnectionRefusedError"}
 
 

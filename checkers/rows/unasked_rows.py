@@ -1,0 +1,83 @@
+"""Unasked rows: a read by key that lists rows of another key, or more rows of its key than were ever written.
+
+Judges each read of a table, of every phase and level. A row whose column differs from the value that the read asked for comes from no
+table. Of a read that names a part of the primary key alone, no more rows have one value of it than INSERTs may have written; that is
+judged where the key is known and nothing but INSERTs can have written rows. Both are doubts: an answer shows no cause.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from schemaquake.checkers.evidence.evidence import Evidence
+from schemaquake.checkers.evidence.operations import PairedOperation
+from schemaquake.checkers.evidence.schema_changes import SchemaObject
+from schemaquake.checkers.rows.row_operations import KEY_KINDS, RowOperations, freeze_columns
+from schemaquake.harness.model.verdict import Doubt
+
+__all__ = ["find_unasked"]
+
+
+def find_unasked(evidence: Evidence, operations: RowOperations, table: SchemaObject) -> Iterator[Doubt]:
+    """Yield at most one doubt of each kind about a table, for the first such read."""
+    reads = [read for read in operations.reads.get(table, ()) if read.type == "ok"]
+    other = next((read for read in reads if _lists_another_key(read)), None)
+    if other is not None:
+        text = f"op {other.index} asked for {dict(other.argument['where'])} and lists rows that are not"
+        yield Doubt("undecided", text, (table.key,))
+    key = _find_key(evidence, operations, table)
+    partial = [read for read in reads if key and len(read.value["rows"]) > 1 and _shown(read, key) not in {(), key}]
+    for read in partial[:1]:
+        yield from _count(operations, table, key, [one for one in partial if _shown(one, key) == _shown(read, key)])
+
+
+def _lists_another_key(read: PairedOperation) -> bool:
+    where = read.argument.get("where")
+    if not isinstance(where, Mapping):
+        return False
+    # Values of other types may be read in another spelling than the one in which they were asked for.
+    plain = {name: value for name, value in where.items() if type(value) is int}
+    return any(
+        type(row.get(name)) is int and row[name] != value for row in read.value["rows"] for name, value in plain.items()
+    )
+
+
+def _find_key(evidence: Evidence, operations: RowOperations, table: SchemaObject) -> tuple[str, ...]:
+    """Find the primary key, in order of names; empty: not known, or rows may have been written that are no INSERT's."""
+    changes = evidence.changes
+    keys = {
+        tuple(sorted(name for name, _, kind in create.argument["columns"] if kind in KEY_KINDS))
+        for create in changes.creates(table)
+    }
+    is_renamed = any(change.f == "rename-column" for change in changes.on(table))
+    if len(keys) != 1 or is_renamed or changes.texts(table.keyspace) or table.key in operations.strangers:
+        return ()
+    (key,) = keys
+    is_whole = all(set(key) <= insert.argument["row"].keys() for insert in operations.inserts.get(table, ()))
+    return key if is_whole else ()
+
+
+def _shown(read: PairedOperation, key: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the columns of the key that all rows of a read have."""
+    return tuple(name for name in key if all(name in row for row in read.value["rows"]))
+
+
+def _count(
+    operations: RowOperations, table: SchemaObject, key: tuple[str, ...], reads: list[PairedOperation]
+) -> Iterator[Doubt]:
+    """Compare the rows of reads that show the same part of the key with all that may have been written."""
+    shown = _shown(reads[0], key)
+    written: dict[bytes, set[bytes]] = {}
+    for insert in operations.inserts.get(table, ()):
+        if insert.type != "fail":
+            row: Mapping[str, Any] = insert.argument["row"]
+            written.setdefault(freeze_columns(row, shown), set()).add(freeze_columns(row, key))
+    for read in reads:
+        counts = Counter(freeze_columns(row, shown) for row in read.value["rows"])
+        more = [frozen for frozen, count in counts.items() if count > max(1, len(written.get(frozen, ())))]
+        if more:
+            text = f"op {read.index} lists {counts[more[0]]} rows of {more[0].decode()}, and {len(written.get(more[0], ()))} were written"
+            yield Doubt("undecided", text, (table.key,))
+            return

@@ -1,0 +1,81 @@
+"""Rows that a read did not ask for, or more of one key than were written, and their legal twins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+from histories import judged
+
+from schemaquake.checkers.rows.acked_rows import AckedRows
+
+TABLE = [
+    '@3 p91 n1 invoke create-table k.t {"columns": [["k", "int", "partition_key"], ["q", "int", "clustering"], ["v", "text", "regular"]]}',
+    "@4 p91 n1 ok",
+]
+RENAME = ["@7 p93 n1 invoke rename-column k.t q>b", "@8 p93 n1 info"]
+TEXT = ['@9 p94 n1 invoke cql k {"statement": "x"}', "@10 p94 n1 ok"]
+
+
+def insert(at: int, outcome: str = "ok", **row: Any) -> list[str]:
+    value = {"row": row, "consistency": "ONE", "phase": "racing"}
+    return [f"@{at} p{at} n1 invoke insert k.t {orjson.dumps(value).decode()}", f"@{at + 1} p{at} n1 {outcome}"]
+
+
+def read(*rows: dict[str, Any], where: Any = None, columns: list[str] | None = None, **more: Any) -> list[str]:
+    value = {"columns": columns, "consistency": "ONE", "phase": "racing", "where": where, **more}
+    return [
+        f"@40 p40 n2 invoke read-rows k.t {orjson.dumps(value).decode()}",
+        f"@41 p40 n2 ok {orjson.dumps({'rows': list(rows)}).decode()}",
+    ]
+
+
+def doubts(*lines: list[str]) -> list[str]:
+    texts = ["@1 p90 n1 invoke create-keyspace k", "@2 p90 n1 ok", *(text for some in lines for text in some)]
+    verdict = AckedRows().check(judged(texts, ("settled n1,n2,n3 keyspace k",)), limit_s=5)
+    return [doubt.text for doubt in verdict.doubts if "asked for" in doubt.text or " lists " in doubt.text]
+
+
+ONE, TWO = insert(20, k=1, q=0, v="a"), insert(22, k=1, q=1, v="b")
+
+
+@pytest.mark.parametrize(
+    ("lines", "count"),
+    [
+        pytest.param([TABLE, ONE, read({"k": 2}, where={"k": 1}, columns=["k"])], 1, id="another partition"),
+        pytest.param([TABLE, ONE, read({"k": 1, "q": 4}, where={"k": 1, "q": 0})], 1, id="another row"),
+        pytest.param([TABLE, ONE, read({"k": 1}, where={"k": 1}, columns=["k"])], 0, id="its own"),
+        pytest.param([TABLE, ONE, read({"v": "a"}, where={"k": 1}, columns=["v"])], 0, id="the key is not read"),
+        pytest.param([TABLE, ONE, read({"k": 2}, where={"v": 1}, index="i", columns=["k"])], 0, id="through an index"),
+        pytest.param([TABLE, ONE, read({"k": "2"}, where={"k": 1}, columns=["k"])], 0, id="in another spelling"),
+        pytest.param([TABLE, ONE, read(where={"k": 1}, columns=["k"])], 0, id="no row"),
+    ],
+)
+def test_rows_of_another_key_than_was_asked_for_are_a_doubt(lines: list[list[str]], count: int) -> None:
+    assert len(doubts(*lines)) == count
+
+
+TWICE = read({"k": 1}, {"k": 1}, where={"k": 1}, columns=["k"])
+
+
+@pytest.mark.parametrize(
+    ("lines", "count"),
+    [
+        pytest.param([TABLE, ONE, TWICE], 1, id="one more than was written"),
+        pytest.param(
+            [TABLE, ONE, insert(22, "fail InvalidRequest: no", k=1, q=1), TWICE], 1, id="the other was refused"
+        ),
+        pytest.param([TABLE, ONE, ONE[:0] + insert(24, k=1, q=0, v="c"), TWICE], 1, id="one row written twice"),
+        pytest.param([TABLE, ONE, insert(22, k=2, q=1), TWICE], 1, id="another partition's"),
+        pytest.param([TABLE, ONE, TWO, TWICE], 0, id="two rows"),
+        pytest.param([TABLE, ONE, insert(22, "info OperationTimedOut: no", k=1, q=1), TWICE], 0, id="perhaps two"),
+        pytest.param([TABLE, RENAME, ONE, TWICE], 0, id="a key that may have been renamed"),
+        pytest.param([TABLE, TEXT, ONE, TWICE], 0, id="free text"),
+        pytest.param([TABLE, ONE, insert(22, k=1, v="s"), TWICE], 0, id="an INSERT without the whole key"),
+        pytest.param([ONE, TWICE], 0, id="a table that the history did not create"),
+        pytest.param([TABLE, read({"v": "a"}, {"v": "a"}, columns=["v"])], 0, id="nothing of the key is read"),
+    ],
+)
+def test_more_rows_of_one_partition_than_were_written_are_a_doubt(lines: list[list[str]], count: int) -> None:
+    assert len(doubts(*lines)) == count

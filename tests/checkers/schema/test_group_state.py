@@ -1,0 +1,171 @@
+"""What nodes show of their group and of its log, and cannot be true; and all that only looks like it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+import orjson
+import pytest
+from histories import judged
+
+from schemaquake.checkers.schema.change_log import ChangeLog
+
+CREATE, ADD, DROP = "CREATE TABLE k.t (a int, PRIMARY KEY (a))", "ALTER TABLE k.t ADD b int", "DROP TABLE k.t"
+OTHER = "Starting new topology coordinator"
+CALLS = (
+    "@1000 p0 n1 invoke create-table k.t a:int*",
+    "@1010 p0 n1 ok",
+    "@1015 p0 n1 invoke add-column k.t b:int",
+    "@1018 p0 n1 ok",
+    "@1020 p1 n2 invoke drop-table k.t",
+    "@1030 p1 n2 ok",
+)
+FINAL = '@9000 -- info phase {"phase": "final-settled", "state": "begins"}'
+LOG = ((10, OTHER), (20, CREATE), (30, ADD), (40, DROP))
+TOPOLOGY = {"version": 7, "fence_version": 7, "transition_state": None}
+GROUP: Mapping[str, Any] = {
+    "id": "g", "upgrade_state": "use_post_raft_procedures", "schema_version": None, "members": ["h1", "h2", "h3"],
+    "voters": ["h1", "h2", "h3"], "nodes": {"h1": "normal", "h2": "normal", "h3": "normal"}, "topology": TOPOLOGY,
+}  # fmt: skip
+
+
+def time_id(epoch: int, node: int = 1) -> str:
+    return str(UUID(fields=(epoch, 0, 0x1000, 0x80, 0, node)))
+
+
+def told(
+    place: str,
+    log: Sequence[tuple[int, str]] | None = LOG,
+    *,
+    epoch: int | None = 40,
+    group: Mapping[str, Any] | None = None,
+    passed: bool = True,
+    ids: Mapping[int, str] | None = None,
+    **more: Any,
+) -> list[str]:
+    version = {"epoch": epoch, "group0": {**(GROUP if group is None else group), **more}, "barrier": {"passed": passed}}
+    changes = [
+        [(ids or {}).get(at, time_id(at)), at, text if text == OTHER else f'CQL DDL statement: "{text}"']
+        for at, text in log or ()
+    ]
+    lines = [f"{place} version v {orjson.dumps(version).decode()}"]
+    return (
+        lines if log is None else [*lines, f"{place} log {orjson.dumps({'changes': changes, 'cut': False}).decode()}"]
+    )
+
+
+def doubts(*readings: Sequence[str], history: Sequence[str] = (*CALLS, FINAL)) -> list[str]:
+    records = judged(history, [line for reading in readings for line in reading])
+    verdict = ChangeLog().check(records, limit_s=5)
+    assert verdict.anomalies == ()
+    return [doubt.text for doubt in verdict.doubts]
+
+
+def of_all(*arguments: Any, **named: Any) -> list[list[str]]:
+    return [told("settled n1,n2", *arguments, **named), told("restarted n1,n2", *arguments, **named)]
+
+
+def test_a_log_of_what_was_asked_in_its_order_is_no_doubt() -> None:
+    assert doubts(*of_all()) == []
+
+
+@pytest.mark.parametrize(
+    ("readings", "words"),
+    [
+        pytest.param(of_all((*LOG, (50, ADD)), epoch=50), "2 entries of a statement that 1", id="one more entry"),
+        pytest.param(of_all((*LOG, (50, "DROP TYPE k.u")), epoch=50), "that 0 operations", id="one that nobody asked"),
+        pytest.param(of_all((LOG[0], (20, CREATE), (30, DROP), (40, ADD))), "began only when", id="in another order"),
+        pytest.param(of_all(ids={30: time_id(31)}), "not of their time", id="an id of another time"),
+        pytest.param(of_all(ids={30: "x"}), "not of their time", id="an id that is none"),
+        pytest.param(of_all(epoch=45), "had shown 45", id="a log without the newest state"),
+        pytest.param(of_all(()), "had shown 40", id="an empty log"),
+        pytest.param(of_all(None), "was not read", id="no log"),
+    ],
+)
+def test_a_log_that_is_wrong_on_all_nodes_alike_is_a_doubt(readings: list[list[str]], words: str) -> None:
+    history = CALLS[:2] if "had shown 40" in words else CALLS
+    assert any(
+        words in text for text in doubts(*readings, history=(*history[: 0 if words == "had shown 40" else None], FINAL))
+    )
+
+
+@pytest.mark.parametrize(
+    ("readings", "history"),
+    [
+        pytest.param(of_all((*LOG, (50, "DROP TYPE other.u")), epoch=50), CALLS, id="of a keyspace of others"),
+        pytest.param(of_all((*LOG, (50, "ALTER KEYSPACE k WITH x")), epoch=50), CALLS, id="words of its own"),
+        pytest.param(
+            of_all((*LOG, (50, ADD)), epoch=50),
+            (*CALLS, "@1040 p2 n1 invoke add-column k.t b:int", "@1050 p2 n1 info"),
+            id="a change of unknown outcome",
+        ),
+        pytest.param(
+            of_all((LOG[0], (20, CREATE), (30, DROP), (40, ADD))),
+            (*CALLS[:3], CALLS[4], CALLS[5], "@1040 p0 n1 ok"),
+            id="changes that met",
+        ),
+        pytest.param(of_all(epoch=35), CALLS, id="a log that went on while it was read"),
+        pytest.param(of_all(ids=dict.fromkeys((10, 20, 30, 40), "x")), CALLS, id="ids of another kind"),
+    ],
+)
+def test_its_twins_are_legal(readings: list[list[str]], history: Sequence[str]) -> None:
+    assert doubts(*readings, history=(*history, FINAL)) == []
+
+
+def without(*names: str) -> Mapping[str, Any]:
+    return {name: value for name, value in GROUP.items() if name not in names}
+
+
+BOOTSTRAP = '@8000 -- invoke bootstrap {"operation": 0, "nodes": ["n4"], "becomes": {"n4": "normal"}}'
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        pytest.param({"group": without("voters")}, "nothing of voters", id="no voters told"),
+        pytest.param({"topology": {"version": 7, "transition_state": None}}, "topology.fence_version", id="no fence"),
+        pytest.param({"voters": ["h1", "h2", "h9"]}, "that vote are not members", id="a strange voter"),
+        pytest.param({"voters": []}, "or none", id="no voter"),
+        pytest.param({"voters": ["h1", "h2"]}, "different members that vote", id="other voters"),
+        pytest.param({"schema_version": "x"}, "different versions of the schema", id="another version"),
+        pytest.param({"topology": {**TOPOLOGY, "transition_state": "x"}}, "different states", id="another state"),
+        pytest.param({"topology": {**TOPOLOGY, "version": 8}}, "that does not change", id="another topology"),
+        pytest.param({"topology": {**TOPOLOGY, "fence_version": 8}}, "above the topology", id="a fence too high"),
+    ],
+)
+def test_the_state_of_one_node_that_is_not_the_others_is_a_doubt(other: Mapping[str, Any], words: str) -> None:
+    found = doubts(told("settled n1"), told("settled n2", **other))
+    assert any(words in text for text in found)
+
+
+@pytest.mark.parametrize(
+    ("readings", "history"),
+    [
+        pytest.param([told("settled n1"), told("settled n2", voters=["h1", "h2"], passed=False)], CALLS, id="behind"),
+        pytest.param(
+            [told("settled n1"), told("settled n2", voters=["h1", "h2"])], (*CALLS, BOOTSTRAP), id="the ring changes"
+        ),
+        pytest.param(
+            [
+                told("settled n1", topology={**TOPOLOGY, "transition_state": "x"}),
+                told("settled n2", topology={**TOPOLOGY, "version": 9}),
+            ],
+            CALLS,
+            id="a topology that changes by itself",
+        ),
+        pytest.param(
+            [told("settled n1,n2", group=without("voters", "topology"))], CALLS, id="a release that tells less"
+        ),
+    ],
+)
+def test_states_that_may_differ_are_no_doubt(readings: list[list[str]], history: Sequence[str]) -> None:
+    assert doubts(*readings, history=(*history, FINAL)) == []
+
+
+def test_a_topology_that_goes_back_after_a_barrier_is_a_doubt() -> None:
+    older = {**TOPOLOGY, "version": 6, "fence_version": 6}
+    found = doubts(told("settled n1,n2"), told("restarted n1,n2", topology=older))
+    assert sum("had shown 7 before" in text for text in found) == 4
+    assert doubts(told("settled n1,n2", topology=older), told("restarted n1,n2")) == []
