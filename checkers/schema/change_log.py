@@ -373,14 +373,10 @@ def _division(phase: str, logs: Sequence[NodeLog], apart: Mapping[str, JSON]) ->
 
 def _logs(case: Evidence) -> Sequence[NodeLog]:
     """Read the log of each final phase and node, from the last reading that has one."""
-    rows, caught_up = case.observations, case.notes.caught_up
-    wanted = pc.and_(
-        pc.is_in(rows["kind"], value_set=pa.array(["version", "log"])),
-        pc.is_in(rows["phase"], value_set=pa.array(PHASES)),
-    )
+    caught_up = case.notes.caught_up
     readings: dict[tuple[str, str, int], dict[str, Mapping[str, Any]]] = {}
     began: dict[tuple[str, str, int], int] = {}
-    for row in rows.filter(wanted).sort_by("time").to_pylist():
+    for row in _final_rows(case).sort_by("time").to_pylist():
         if row["definition"] is not None and row["error"] is None:
             place = (row["phase"], row["node"], row["sample"])
             readings.setdefault(place, {})[row["kind"]] = orjson.loads(row["definition"])
@@ -396,13 +392,22 @@ def _logs(case: Evidence) -> Sequence[NodeLog]:
     ]
 
 
+def _final_rows(case: Evidence) -> pa.Table:
+    """Return the versions and logs of the final phases."""
+    rows = case.observations
+    wanted = pc.and_(
+        pc.is_in(rows["kind"], value_set=pa.array(["version", "log"])),
+        pc.is_in(rows["phase"], value_set=pa.array(PHASES)),
+    )
+    return rows.filter(wanted)
+
+
 def _unread_logs(case: Evidence, logs: Sequence[NodeLog]) -> Sequence[Doubt]:
     """List a doubt for each node that told its state in a group, and neither its log nor why not."""
     read = {(log.phase, log.node) for log in logs}
-    wanted = pc.is_in(case.observations["phase"], value_set=pa.array(PHASES))
     told: dict[tuple[str, str], dict[str, Mapping[str, Any]]] = {}
-    for row in case.observations.filter(wanted).to_pylist():
-        if row["kind"] in {"version", "log"} and row["definition"] is not None and row["error"] is None:
+    for row in _final_rows(case).to_pylist():
+        if row["definition"] is not None and row["error"] is None:
             told.setdefault((row["phase"], row["node"]), {})[row["kind"]] = orjson.loads(row["definition"])
     return [
         Doubt("unread", f"the log of {node} was not read {phase_text(phase)}")
