@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
+import orjson
 import pytest
 from histories import judged
 
 from schemaquake.checkers.run.availability import Availability
+from schemaquake.checkers.run.refusals import Refusals
 from schemaquake.harness.model.verdict import Verdict
 
 CREATED = ("@1 p900 n1 invoke create-table k.t a:int*", "@2 p900 n1 ok")
@@ -291,3 +294,131 @@ def test_attempts_at_all_that_nobody_answers_are_unavailable_while_every_node_is
 def test_after_the_fault_attempts_at_all_must_be_answered_again() -> None:
     attempts = calls(AT_ALL, "fail Unavailable: 2 of 3 are alive", ends=60_000, every=1000, nodes=("n1", "n2"))
     assert [found.type for found in verdict(attempts, fault("n3", ends=25_000)).anomalies] == ["unavailable"]
+
+
+# ── how many, for how long, and how near to what explains them ───────────────────────────────────────────────────────
+
+
+def attempts(*groups: Iterable[str]) -> list[int]:
+    """The attempts of each storm that is found."""
+    return [found.evidence["attempts"] for found in verdict(*groups).anomalies if found.type == "refused-operations"]
+
+
+def some(count: int, every: int, what: str = ROW, outcome: str = REFUSED, **more: Any) -> list[str]:
+    return calls(what, outcome, begins=20_000, ends=20_000 + count * every, every=every, **more)
+
+
+def test_a_storm_is_five_in_five_seconds_without_a_long_pause() -> None:
+    assert attempts(some(5, 1225)) == [5], "five seconds from the begin of the first to the end of the last"
+    assert attempts(some(5, 1224)) == []
+    assert attempts(some(4, 1700)) == []
+    assert attempts(some(5, 2600)) == [5]
+    assert attempts(some(5, 2601)) == []
+
+
+def test_a_storm_of_one_level_is_as_long() -> None:
+    beside = calls(ROW.replace("QUORUM", "ONE"), "ok", begins=20_010, every=1000)
+    assert attempts(some(5, 1225), beside) == [5]
+    assert attempts(some(5, 1224), beside) == []
+    assert attempts(some(4, 1700), beside) == []
+
+
+def test_a_storm_through_one_coordinator_of_several_is_ten() -> None:
+    beside = calls(ROW, "ok", begins=20_010, nodes=("n2", "n3"), every=400)
+    assert attempts(some(10, 545, nodes=("n1",)), beside) == [10]
+    assert attempts(some(9, 640, nodes=("n1",)), beside) == []
+
+
+def test_many_answers_before_a_storm_do_not_hide_it() -> None:
+    before = calls(ROW, "ok", begins=10_000, ends=16_000, every=20)
+    assert len(before) == 600
+    assert attempts(before, calls(ROW, REFUSED)) == [14]
+
+
+@pytest.mark.parametrize(("ends", "counted"), [(14_999, 14), (15_401, 13), (15_901, 12)])
+def test_a_fault_explains_refusals_for_five_seconds(ends: int, counted: int) -> None:
+    faults = [*fault("n2", begins=10_000, ends=ends), *fault("n3", begins=10_001, ends=ends)]
+    assert attempts(calls(ROW, REFUSED), faults) == [counted]
+
+
+def on_table_u(*created: str, what: str = ROW) -> list[int]:
+    return attempts(created, calls(what.replace("k.t", "k.u"), REFUSED))
+
+
+def test_a_table_is_known_to_every_node_after_five_seconds() -> None:
+    for answered, counted in ((15_000, 14), (15_001, 13), (15_501, 12)):
+        made = ("@14000 p902 n1 invoke create-table k.u a:int*", f"@{answered} p902 n1 ok")
+        assert on_table_u(*made) == [counted]
+        assert on_table_u(*made, what="cas k.t/1/2") == [counted], "a row of it"
+
+
+@pytest.mark.parametrize("change", ["alter-options k.t comment=x", "alter-keyspace k"])
+def test_a_change_explains_refusals_for_five_seconds_before_and_after(change: str) -> None:
+    def changed(begins: int, *answer: str) -> list[int]:
+        return attempts(calls(ROW, REFUSED), [f"@{begins} p901 n1 invoke {change}", *answer])
+
+    assert changed(14_000, "@15000 p901 n1 ok") == [14]
+    assert changed(14_000, "@15001 p901 n1 ok") == [13]
+    assert changed(14_000) == [], "it never ended"
+    assert changed(14_000, "@15000 p901 n1 fail no") == [14]
+    assert changed(31_600, "@31700 p901 n1 ok") == [14]
+    assert changed(31_599, "@31700 p901 n1 ok") == [13]
+    assert changed(31_099, "@31700 p901 n1 ok") == [12]
+
+
+def test_a_table_that_was_dropped_long_before_is_not_there() -> None:
+    def dropped(at: int) -> list[int]:
+        return attempts(calls(ROW, REFUSED), [f"@{at} p901 n1 invoke drop-table k.t", f"@{at + 100} p901 n1 ok"])
+
+    assert dropped(10_000) == []
+    assert dropped(60_000) == [14]
+
+
+def test_operations_without_a_table_count_unless_anything_may_have_been_dropped() -> None:
+    storm = calls("txn", "fail InvalidRequest: no")
+    assert attempts(storm) == [14]
+    assert attempts(storm, ["@60000 p901 n1 invoke drop-table k.other", "@60100 p901 n1 info no"]) == []
+
+
+def test_changes_of_one_kind_count_if_the_schema_certainly_admits_them() -> None:
+    refused = calls("create-table k.x a:int*", "fail ServerError: no", nodes=("n1",))
+    beside = calls("add-column k.t d:int", "ok", begins=20_050, nodes=("n2", "n3"), every=2000)
+    assert attempts(refused, beside) == [], "nothing says that there is a keyspace"
+    assert attempts(IN_A_KEYSPACE, refused, beside) == [14]
+
+
+@pytest.mark.parametrize(("promise", "counted"), [("refused", []), ("allowed", [14])])
+def test_nodes_that_become_another_release_may_refuse_changes_if_it_is_said(promise: str, counted: list[int]) -> None:
+    value = {"operation": 1, "nodes": ["n3"], "parameters": {"stage": "node", "to": "b"}, "becomes": {"n3": "normal"}}
+    promises = {"source": "x", "until": "last-steps", "schema_changes": {"old": promise, "new": promise}}
+    done = {**value, "effect": {"attempts": [], "system": "b", "promises": promises}}
+    upgrade = [
+        f"@3 -- n3 invoke rolling-upgrade {orjson.dumps(value).decode()}",
+        f"@4 -- n3 ok rolling-upgrade {orjson.dumps(done).decode()}",
+    ]
+    assert attempts(IN_A_KEYSPACE, upgrade, calls("create-table k.x a:int*", "fail ServerError: no")) == counted
+
+
+def test_the_longest_stretch_is_told_by_kind_whatever_its_length() -> None:
+    def longest(*groups: Iterable[str]) -> dict[str, float]:
+        return Refusals(judged([*CREATED, *(line for group in groups for line in group)]), NODES).longest_s
+
+    assert longest(calls(ROW, REFUSED)) == {"write": 6.6}
+    assert longest(some(3, 500), calls(ROW, REFUSED, begins=30_000, ends=31_000)) == {"write": 1.1}
+    assert longest(some(3, 500), calls("txn k.t", "fail InvalidRequest: no", begins=30_000, ends=32_500)) == {
+        "write": 1.1,
+        "transaction": 2.1,
+    }
+    assert longest(some(14, 500), calls(ROW.replace("QUORUM", "ONE"), "ok", begins=20_010)) == {}, "others are answered"
+    assert longest(calls(ROW, "ok")) == {}
+
+
+def test_a_finding_tells_of_the_first_two_and_the_last_of_what_was_refused() -> None:
+    (alone,) = verdict(calls(ROW, REFUSED)).anomalies
+    assert alone.evidence["errors"] == {"WriteFailure": 14}
+    assert [f"op {index}:" in alone.explanation for index in alone.ops] == [True, True, *[False] * 11, True]
+    assert "beside faults" not in alone.explanation
+    assert "so that a write should have succeeded" in alone.explanation
+    (beside,) = verdict(calls(ROW, REFUSED, nodes=("n1", "n2")), fault("n3"), ONE).anomalies
+    assert "beside faults on other nodes (kill)" in beside.explanation
+    assert "a write (QUORUM) should" in beside.explanation
