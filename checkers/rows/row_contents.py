@@ -82,7 +82,8 @@ def find_strange_rows(
     for read, row, _key, inserts in _match_rows(rows, phase) if drops or deletes else ():
         removal = _find_removal(drops, deletes, read, inserts, row)
         if removal is not None:
-            yield StrangeRow(read, row, inserts, removal, texts or _find_misdated(rows, removal, inserts))
+            doubtful = (*texts, *_find_misdated(rows, removal, inserts), *_find_moved(rows, removal))
+            yield StrangeRow(read, row, inserts, removal, doubtful)
     yield from (replace(one, doubtful=(*one.doubtful, *texts)) for one in _find_unwritten(rows, phase))
 
 
@@ -108,6 +109,13 @@ def _find_misdated(
     if removal.f not in {"delete-row", "truncate"}:
         return ()
     return tuple(insert for insert in inserts if may_be_dated_later(insert, removal, rows.evidence.notes))
+
+
+def _find_moved(rows: TableRows, removal: PairedOperation) -> Sequence[PairedOperation]:
+    """Return the ALTER KEYSPACEs that may have left the row's replicas to be those that the delete did not have to reach."""
+    if removal.f != "delete-row" or consistency_of(removal) == "ALL":
+        return ()
+    return [move for move in rows.moves if can_follow(move, removal)]
 
 
 # ── changed ──────────────────────────────────────────────────────────────────────────────────────────────────────────

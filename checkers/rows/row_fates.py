@@ -113,7 +113,8 @@ class TableRows:
         self._drops = evidence.changes.drops(table)
         self._reloads = [r for r in evidence.notes.reloads if (r.keyspace, r.table) == (table.keyspace, table.name)]
         self._lifetimes = self._list_lifetimes()
-        self._moves = self._list_moves()
+        self.moves = self._list_moves()
+        """The possible ALTER KEYSPACEs, if the keyspace may have had another replication."""
         self._reaches = evidence.derive(Reaches)
 
     def reads(self, phase: str) -> Sequence[PairedOperation]:
@@ -163,7 +164,7 @@ class TableRows:
         under_way = self._reaches.touching(self.table, begins, ends)
         return [
             *(drop for drop in self._drops if drop in under_way),
-            *(move for move in self._moves if PHASE_ORDER.get(phase_of(insert), 1) < 2 or can_follow(move, insert)),
+            *(move for move in self.moves if PHASE_ORDER.get(phase_of(insert), 1) < 2 or can_follow(move, insert)),
             *(delete for delete in self.deletes if self._may_be_dated_later(delete, insert)),
             *(
                 change

@@ -225,6 +225,8 @@ class Topology:
         """Return why a change cannot begin: the node is not there, or its ranges are another one's. None if it can."""
         if self.move_of(move.node) is not None:
             return f"{move.node} is changing already"
+        if move.node not in self.seats:
+            return f"{move.node} is not registered"
         taken = self.ring.tokens
         if any(token in taken for token in move.tokens):
             return "the token is another node's"

@@ -521,6 +521,18 @@ def test_a_deleted_row_that_is_read_is_resurrected() -> None:
     assert judge(insert(10), delete, read(30, ROW, consistency="ONE")).valid is True
 
 
+def test_replicas_that_had_to_take_no_part_in_a_delete_may_be_left_alone_with_the_row() -> None:
+    """Three replicas of which two acknowledged the delete, and then one: perhaps the third."""
+    fewer = '{"replication": {"class": "SimpleStrategy", "replication_factor": 1}}'
+    moved = [f"@15 p1 n2 invoke alter-keyspace k {fewer}", "@16 p1 n2 info"]
+    delete = ['@12 p1 n2 invoke delete-row k.t {"where": {"k": 1}, "consistency": "QUORUM"}', "@13 p1 n2 ok"]
+    assert judge(insert(10), delete, moved, read(30, ROW)).valid == "unknown"
+    everywhere = [line.replace("QUORUM", "ALL") for line in delete]
+    assert told(judge(insert(10), everywhere, moved, read(30, ROW))) == [("resurrected-rows", "removed")]
+    before = [line.replace("@15", "@5").replace("@16 p1 n2 info", "@6 p1 n2 ok") for line in moved]
+    assert told(judge(before, insert(10), delete, read(30, ROW))) == [("resurrected-rows", "removed")]
+
+
 def test_a_deletion_that_may_be_forgotten_resurrects_nothing() -> None:
     forget = ["@5 p1 n2 invoke alter-options k.t gc_grace_seconds=0", "@6 p1 n2 ok"]
     delete = ['@12 p1 n2 invoke delete-row k.t {"where": {"k": 1}, "consistency": "QUORUM"}', "@13 p1 n2 ok"]

@@ -264,3 +264,10 @@ def test_changes_of_the_ring_follow_one_another(tmp_path):
     ends = [(event["f"], event["type"]) for event in events]
     assert ends == [("bootstrap", "invoke"), ("bootstrap", "ok"), ("decommission", "invoke"), ("decommission", "ok")]
     assert run.verdict.valid is True
+
+
+def test_a_node_that_is_not_registered_does_not_join():
+    topology = even_topology(NAMES, dict.fromkeys(NAMES, "id"))
+    joining = Moving("join", "n5", topology.ring, tokens=(spare_token(4, 0),))
+    assert "registered" in (topology.obstacle(joining) or "")
+    assert topology.registered(3, "n5", "id5").obstacle(joining) is None
