@@ -93,6 +93,8 @@ class Gossip:
         for name, heard_ns in self.heard_ns.items():
             if self.up[name] and now_ns - heard_ns > _DEAD_AFTER_NS:
                 self._convict(name)
+        if self._node.server is not self._server:
+            return  # a request to the dead node was given up, and a fault fell on the step that followed
         self.tell()
         self._server.after(every_ns, lambda: self._beat(every_ns))
 

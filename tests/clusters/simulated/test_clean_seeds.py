@@ -35,11 +35,19 @@ _LEFT_BY_A_DEAD_LEADER = Plan(
     },
 )  # fmt: skip
 """A leader died when a node had left the ring and was in the group still: no other one dismissed it."""
+_KILLED_IN_A_HEARTBEAT = Plan(
+    system="simulated:cassandra-6.0", workloads=("schema-churn",), seed=765, cluster="simulated", time_limit_s=20.0, rate=8.0,
+    options={
+        "log": "paxos", "bugs": "none", "fault.seconds": "8", "fault.within": "16", "pause.at": "6.0/paxos/a2@2",
+        "kill.at": "6.0/follow/l6@18:n2,6.0/paxos/a2@26",
+    },
+)  # fmt: skip
+"""A heartbeat took another node for dead, by which a request to it was given up, and its own server was killed at the next step."""
 
 
 @pytest.mark.parametrize(
     "plan",
-    [_SERVED_BEHIND, _REPLACED_WHILE_FROZEN, _LEAVES_AFTER_A_RESTART, _LEFT_BY_A_DEAD_LEADER],
+    [_SERVED_BEHIND, _REPLACED_WHILE_FROZEN, _LEAVES_AFTER_A_RESTART, _LEFT_BY_A_DEAD_LEADER, _KILLED_IN_A_HEARTBEAT],
     ids=lambda plan: str(plan.seed),
 )
 def test_a_design_without_a_flaw_is_silent(plan):
