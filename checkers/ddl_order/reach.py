@@ -5,8 +5,8 @@ proven, but it explains no more than the schema model says of it (`schemaquake.c
 
 - the facts that it changes: a column, an option, an object with all its parts; and only a value that it leads to;
 - from its invocation on, until every process that may have known of it has ended (the conductor's notes of starts);
-- not before a final reading in which all nodes show that it has not taken effect, and not after one in which all show that it
-  has, if no other change of the object was open then;
+- not before a final reading in which all nodes show that it has not taken effect, unless it may have been undone since, and not
+  after one in which all show that it has, if no other change of the object was open then;
 - on nodes that served meanwhile.
 
 A statement in free text is not modelled, and reaches everything in the keyspaces that it may concern. What is within
@@ -215,7 +215,7 @@ def _narrowed(reach: Reach, evidence: Evidence) -> Reach:
         if unread or _is_contested(reach, subject, evidence.changes, begins):
             continue
         shown = {_has_taken_effect(reach, subject, schema) for schema in evidence.readings.of(phase)}
-        if shown == {False}:
+        if shown == {False} and not _may_be_undone(reach, subject, evidence.changes):
             reach = replace(reach, begins=max(reach.begins, begins), decided=False)
         elif shown == {True}:
             return replace(reach, ends=ends if reach.ends is None else min(reach.ends, ends), decided=True)
@@ -237,6 +237,14 @@ def _is_contested(reach: Reach, subject: SchemaObject, changes: SchemaChanges, t
         and (change.type == "info" or change.completed is None or change.completed >= time)
         for change in others
     )
+
+
+def _may_be_undone(reach: Reach, subject: SchemaObject, changes: SchemaChanges) -> bool:
+    """Tell if an object that a DROP may have removed may have been created again, or one of a CREATE dropped: then no reading tells."""
+    if not reach.changes_whole(subject):
+        return False
+    opposite = changes.creates(subject) if reach.operation.f.startswith("drop-") else changes.drops(subject)
+    return any(change.completed is None or change.completed > reach.operation.invoked for change in opposite)
 
 
 def _has_taken_effect(reach: Reach, subject: SchemaObject, schema: NodeSchema) -> bool | None:

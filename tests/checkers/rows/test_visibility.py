@@ -101,6 +101,17 @@ OPEN = {
 THERE = ("@90000 settled n1,n3 keyspace k", "@90000 settled n1,n3 table k.t id=1 a:int* v:int")
 
 
+def test_a_drop_of_unknown_outcome_after_which_the_table_was_created_again_is_a_doubt() -> None:
+    """Of a table that is there in the end nothing tells that it was there all the time."""
+    drop = ["@5000 p1 n1 invoke drop-table k.t", "@5010 p1 n1 info no"]
+    again = ["@21000 p2 n2 invoke create-table k.t a:int* v:int", "@21010 p2 n2 ok"]
+    there = ["@90000 settled n1,n2,n3 table k.t id=1 a:int* v:int"]
+    assert verdict(drop, asked(20_000), again, readings=there).valid == "unknown"
+    assert verdict(drop, asked(20_000), readings=there).valid is False
+    early = [line.replace("@5", "@22") for line in drop]
+    assert verdict(asked(20_000), again, early, readings=there).valid is False
+
+
 @pytest.mark.parametrize("lines", OPEN.values(), ids=OPEN)
 def test_a_drop_of_unknown_outcome_is_a_doubt_until_a_final_reading_decides_it(lines: Sequence[str]) -> None:
     doubted = verdict(lines, asked(20_000))
