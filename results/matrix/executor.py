@@ -144,6 +144,7 @@ class Processes:
             str(self.folder.runs),
             str(answer),
         ]
+        before = frozenset(path.name for path in self.folder.runs.iterdir())  # what comes now may be its own
         with said.open("wb") as output:
             # A session of its own: this process forwards Ctrl-C, once.
             process = subprocess.Popen(
@@ -154,7 +155,7 @@ class Processes:
             process=process,
             answer=answer,
             log=said,
-            before=frozenset(path.name for path in self.folder.runs.iterdir()),
+            before=before,
             memory_mb=memory_mb,
             began=time.monotonic(),
             limit_s=limit_s(plan),
