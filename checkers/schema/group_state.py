@@ -97,7 +97,7 @@ def _find_unasked(log: NodeLog, asked: Mapping[str, Sequence[PairedOperation]]) 
 def _find_inversions(log: NodeLog, asked: Mapping[str, Sequence[PairedOperation]]) -> Iterator[str]:
     """Yield a change that stands behind one that was only begun when it had been acknowledged."""
     entries = log.statements
-    places = [(text, asked[text][0]) for text in _texts(log) if entries[text] == 1 and len(asked.get(text, ())) == 1]
+    places = [(text, asked[text][0]) for text in log.texts if entries[text] == 1 and len(asked.get(text, ())) == 1]
     latest: PairedOperation | None = None
     for _, operation in places:
         if latest is not None and operation.acknowledged and (operation.completed or 0) < latest.invoked:
@@ -105,12 +105,6 @@ def _find_inversions(log: NodeLog, asked: Mapping[str, Sequence[PairedOperation]
             return
         if latest is None or operation.invoked > latest.invoked:
             latest = operation
-
-
-def _texts(log: NodeLog) -> Iterator[str]:
-    """Yield the statements of a log in their order."""
-    for change in log.changes:
-        yield from log.statement_of(change)
 
 
 # ── the state of the group ───────────────────────────────────────────────────────────────────────────────────────────

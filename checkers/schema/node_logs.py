@@ -39,9 +39,14 @@ class NodeLog:
     """The newest change that the node named before its log was read."""
 
     @property
+    def texts(self) -> Sequence[str]:
+        """Statements in the log, in its order."""
+        return [text for change in self.changes for text in self.statement_of(change)]
+
+    @property
     def statements(self) -> Counter[str]:
         """Statements in the log, with their numbers of entries."""
-        return Counter(text for change in self.changes for text in self.statement_of(change))
+        return Counter(self.texts)
 
     @staticmethod
     def statement_of(change: Change) -> Sequence[str]:

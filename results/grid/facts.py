@@ -12,6 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Final
 
 import orjson
@@ -46,6 +47,7 @@ __all__ = [
     "Symptom",
     "begun_alike",
     "facts_of",
+    "is_divided",
     "outlived",
     "refused",
     "seen_again",
@@ -218,7 +220,7 @@ def facts_of(finished: FinishedRun, *, folder: str, seconds: float) -> BatchFact
     blamed = any(one.type == "node-died" for one in anomalies_of(finished.verdict))
     alive = outlived(races, deaths=len(notes.deaths), blamed=blamed, at_once=at_once)
     decided = seen_again(
-        without_consequences(list(alive), at_once=at_once, divided=_divided(found, at_large)),
+        without_consequences(list(alive), at_once=at_once, divided=is_divided(chain(at_large, *found.values()))),
         started=finished.plan.restart == "none" or any(phase.name == _LAST_PHASE for phase in summary.phases),
     )
     return BatchFacts(
@@ -248,10 +250,9 @@ def _at_once(plan: Plan, races: int) -> int:
     return races if plan.options.get("mode") == "partition" else int(plan.options.get("lanes", 1))
 
 
-def _divided(found: Mapping[str, Sequence[Anomaly]], at_large: Iterable[Anomaly]) -> bool:
-    """Tell if nodes still had different schemas when their cluster had settled."""
-    some = (one for anomalies in (at_large, *found.values()) for one in anomalies)
-    return any(one.type == "schema-disagreement" for one in some)
+def is_divided(shown: Iterable[Anomaly | Symptom]) -> bool:
+    """Tell if nodes still had different schemas when their cluster had settled, by all that it showed."""
+    return any(one.type == "schema-disagreement" for one in shown)
 
 
 def without_consequences(races: Sequence[RaceFacts], *, at_once: int = 1, divided: bool = False) -> Iterator[RaceFacts]:

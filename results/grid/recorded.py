@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +17,7 @@ import pyarrow as pa
 from schemaquake.harness.errors import HistoryError
 from schemaquake.results.findings.cause import Cause, read_design
 from schemaquake.results.findings.known import KnownFinding, known_findings
-from schemaquake.results.grid.facts import BatchFacts, RaceFacts, without_consequences
+from schemaquake.results.grid.facts import BatchFacts, RaceFacts, is_divided, without_consequences
 from schemaquake.results.grid.folder import DoneBatch
 from schemaquake.results.grid.plan import Batch
 from schemaquake.results.store.store import read_table, write_table
@@ -161,7 +162,6 @@ def decided_anew(done: DoneBatch) -> DoneBatch:
     races = done.facts.races
     # Which races were one round is not recorded; those under a cut are.
     at_once = len(races) if done.unit.mode == "partition" else 1
-    symptoms = (one for some in (done.facts.at_large, *(race.symptoms for race in races)) for one in some)
-    divided = any(one.type == "schema-disagreement" for one in symptoms)
+    divided = is_divided(chain(done.facts.at_large, *(race.symptoms for race in races)))
     decided = without_consequences(races, at_once=at_once, divided=divided)
     return replace(done, facts=replace(done.facts, races=tuple(decided)))

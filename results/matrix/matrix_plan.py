@@ -27,7 +27,7 @@ from schemaquake.results.summary.run_summary import CONTROL
 from schemaquake.workloads.races.engine import RacingWorkload
 from schemaquake.workloads.races.options import Mode, racing_options
 
-__all__ = ["Condition", "MatrixPlan", "Preset", "Unit", "conditions_of", "document", "preset"]
+__all__ = ["Condition", "MatrixPlan", "Preset", "Unit", "conditions_of", "document", "parse_nemesis", "preset"]
 
 Preset: TypeAlias = Literal["full", "quick", "topology", "upgrades"]
 
@@ -46,14 +46,14 @@ class Condition:
     @property
     def names(self) -> tuple[str, ...]:
         """The nemeses without options."""
-        return tuple(dict.fromkeys(_parse_nemesis(text)[0] for text in self.nemeses))
+        return tuple(dict.fromkeys(parse_nemesis(text)[0] for text in self.nemeses))
 
     @property
     def options(self) -> Mapping[str, str]:
         """The options that stand behind nemeses. Raises PlanError for two values of one."""
         found: dict[str, str] = {}
         for text in self.nemeses:
-            for name, value in _parse_nemesis(text)[1]:
+            for name, value in parse_nemesis(text)[1]:
                 if found.setdefault(name, value) != value:
                     raise PlanError(f"--nemesis {','.join(self.nemeses)}: {name} has two values")
         return found
@@ -261,7 +261,7 @@ def conditions_of(name: Preset) -> tuple[Condition, ...]:
     return (*(Condition(mode) for mode in lists.get("modes", ())), *aimed, *plain)
 
 
-def _parse_nemesis(text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
+def parse_nemesis(text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
     """Split `decommission:aim=kill@START:aim-s=5` into its name and its options. Raises PlanError.
 
     A colon begins an option where a name and an equals sign follow, so that values may have colons.

@@ -14,6 +14,7 @@ from importlib.resources import files
 from typing import Any, Final, Literal, TypeAlias
 
 from schemaquake.results.matrix.eras import Versions
+from schemaquake.results.matrix.matrix_plan import parse_nemesis
 from schemaquake.results.matrix.tally import Matrix
 from schemaquake.results.summary.cell import Cell
 from schemaquake.results.summary.run_summary import CONTROL
@@ -69,7 +70,7 @@ class Promise:
         """Return True if the cell's races test the promise."""
         if cell.mode not in self.modes if self.modes else cell.mode == CONTROL:
             return False
-        if self.faults and not set(self.faults) & set(cell.nemesis_names):
+        if self.faults and not set(self.faults) & {parse_nemesis(text)[0] for text in cell.nemeses}:
             return False
         return not self.tried_by or cell.workload in self.tried_by
 

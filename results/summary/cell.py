@@ -119,11 +119,6 @@ class Cell:
         return condition_name(self.mode, self.nemeses)
 
     @property
-    def nemesis_names(self) -> tuple[str, ...]:
-        """The active nemeses without the options that a matrix lists behind them: `decommission` of `decommission:aim=kill@START`."""
-        return tuple(dict.fromkeys(one.partition(":")[0] for one in self.nemeses))
-
-    @property
     def mark(self) -> str:
         """The state as a shape."""
         return MARKS[self.state]
