@@ -58,7 +58,7 @@ _FAULTS_OF_ROWS: Final = ("partition", "pause", "kill", "packet-loss")
 
 @dataclass(frozen=True, kw_only=True)
 class Storm:
-    """A storm of one seed. What a plan needs besides (systems, spares, limits) is the affair of whoever asked for it."""
+    """Storm of one seed. Whoever asked for it adds what a plan needs besides: systems, spares, limits."""
 
     kind: Kind
     nodes: int
