@@ -57,6 +57,12 @@ Restart = Annotated[str, typer.Option(help="restart of every node before the las
 TimeLimit = Annotated[
     float, typer.Option(help="seconds of the main phase, for faults and for workloads without an end")
 ]
+EndsAfter = Annotated[
+    float | None,
+    typer.Option(
+        help="end the main phase so many seconds after the last operation on the topology, if that is earlier"
+    ),
+]
 SettleLimit = Annotated[
     float, typer.Option(help="seconds to wait for schema agreement; a disagreement after that counts")
 ]
@@ -121,6 +127,7 @@ def _run(
     ] = False,
     seed: Seed = 1,
     time_limit: TimeLimit = 60,
+    ends_after: EndsAfter = None,
     rate: Annotated[float | None, typer.Option(help="operations a second of each free-running workload")] = None,
     concurrency: Annotated[
         str | None, typer.Option(help="workers of a free-running workload: 6, or 2n for two a node")
@@ -176,6 +183,7 @@ def _run(
         data_centers=data_centers,
         seed=seed,
         time_limit_s=time_limit,
+        ends_after_s=ends_after,
         rate=rate,
         concurrency=_concurrency(concurrency, choice.nodes),
         replication_factor=replication_factor,

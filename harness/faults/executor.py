@@ -511,11 +511,14 @@ class FaultSchedule:
         requested: Sequence[FaultRequest] = (),
         topology: TopologyOperations | None = None,
         halted: Callable[[str], None] = lambda _: None,
+        ends_after_s: float | None = None,
     ) -> None:
         """`nemeses` are registered names or the nemeses themselves; the schedule runs on the clock of `tasks`.
 
         `requested` faults are in place from start to stop. `topology` carries out the operations of topology nemeses.
         `halted` is called with the reason, from another thread, when a condition of the owner's ends all faults.
+
+        `ends_after_s` after the last operation has ended, the schedule calls what `start` was given for that.
 
         Raises PlanError as their schedules do, and as `refuse_unguardable` does.
         """
@@ -530,6 +533,10 @@ class FaultSchedule:
         changing = {nemesis.name for nemesis in self._nemeses if isinstance(nemesis, TopologyNemesis)}
         self.operations = [fault for fault in self.faults if fault.nemesis in changing]
         """Those of `faults` that are operations on the topology."""
+        self._ends_after_s = ends_after_s
+        self._still_to_operate = len(changing)
+        self._counting = threading.Lock()
+        self._finish: Callable[[], None] = lambda: None
         refuse_unseen(cluster, self.operations, context.options.get("aim", ""))
         self._numbers = count(len(self.faults))
         self._requested = [
@@ -556,11 +563,14 @@ class FaultSchedule:
         """The failures of faults so far, a sentence each: reasons why the run may be unknown."""
         return self.executor.failures
 
-    def start(self) -> None:
+    def start(self, *, finish: Callable[[], None] = lambda: None) -> None:
         """Inject the requested faults, then begin the schedule: this is second 0 of its faults' times.
+
+        `finish` is called from a task of the schedule, `ends_after_s` after the last operation on the topology has ended.
 
         Raises FaultNotAllowed, FaultSkipped and FaultFailed as `FaultExecutor.inject` does for a requested fault.
         """
+        self._finish = finish
         self._watch.start()
         for nemesis, fault in self._requested:
             self.executor.inject(nemesis, fault)
@@ -637,6 +647,17 @@ class FaultSchedule:
             self._give_up(nemesis, ClusterError(f'nemesis "{nemesis.name}" ended its own task: {error!r}'))
 
     def _operate(self, nemesis: TopologyNemesis, operations: Sequence[Fault]) -> TaskSteps:
+        """Carry out the nemesis' operations; after the last one of all nemeses, wait and call `finish`."""
+        yield from self._operate_all(nemesis, operations)
+        with self._counting:
+            self._still_to_operate -= 1
+            is_last = not self._still_to_operate
+        if is_last and self._ends_after_s is not None:
+            ends_at_ns = self._tasks.clock.now_ns() + int(self._ends_after_s * _S)
+            if (yield Sleep(ends_at_ns)):
+                self._finish()
+
+    def _operate_all(self, nemesis: TopologyNemesis, operations: Sequence[Fault]) -> TaskSteps:
         """Carry out one operation after another; one whose time has passed when its turn comes is skipped."""
         topology = self._topology
         try:

@@ -52,6 +52,8 @@ class Plan:
     nemeses: tuple[str, ...] = ()
     seed: int = 1
     time_limit_s: float = 60
+    ends_after_s: float | None = None
+    """The main phase ends so long after the last operation on the topology has ended, or at its time limit; None: only there."""
     rate: float | None = None
     concurrency: int | None = None
     """Workers of each free-running workload; None: one a node. Racing workloads set their own crew."""
@@ -69,7 +71,7 @@ class Plan:
 
     def __post_init__(self) -> None:
         """Raise PlanError for a field out of range, by its name."""
-        for name in ("time_limit_s", "rate", "request_timeout_s", "start_timeout_s", "settle_limit_s"):
+        for name in ("time_limit_s", "ends_after_s", "rate", "request_timeout_s", "start_timeout_s", "settle_limit_s"):
             # Every comparison with a NaN is false, so it would pass all the others and never end.
             if not math.isfinite(getattr(self, name) or 0):
                 raise PlanError(f"{_option(name)} must be a number, not {getattr(self, name)}")
@@ -78,12 +80,13 @@ class Plan:
             ("spares", 0),
             ("data_centers", 1),
             ("time_limit_s", 0),
+            ("ends_after_s", 0),
             ("settle_limit_s", 0),
             ("start_timeout_s", 1),
             ("request_timeout_s", 0.1),
         ):
-            if getattr(self, name) < least:
-                raise PlanError(f"{_option(name)} must be at least {least}, not {getattr(self, name)}")
+            if (value := getattr(self, name)) is not None and value < least:
+                raise PlanError(f"{_option(name)} must be at least {least}, not {value}")
         for broken, sentence in self._objections():
             if broken:
                 raise PlanError(sentence)
@@ -208,6 +211,7 @@ class Plan:
         argv += [word for name, text in shorthands.items() if text != _TRUE for word in (f"--{name}", text)]
         for name in (
             "time_limit_s",
+            "ends_after_s",
             "rate",
             "concurrency",
             "replication_factor",

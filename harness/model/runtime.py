@@ -109,6 +109,10 @@ class Crew(Protocol):
         """End the phase of the workers of these nodes, which have left, after the operation each is at; meetings go on."""
         ...
 
+    def finish_main(self) -> None:
+        """End the main phase as its time limit would, now or as soon as it begins. Called by another thread or task."""
+        ...
+
     def run(self, phase: Phase, *, label: str = "", nodes: Iterable[str], time_limit_s: float | None = None) -> bool:
         """Let the workers of these nodes do one phase, and wait for all of them.
 

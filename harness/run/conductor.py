@@ -151,6 +151,7 @@ class Conductor:
                 tasks=runtime,
                 requested=requested_faults(plan),
                 halted=self._halted,
+                ends_after_s=plan.ends_after_s,
                 topology=TopologyOperations(
                     cluster,
                     roster,

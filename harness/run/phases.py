@@ -150,7 +150,7 @@ class Phases:
             "faults-planned",
             {"count": len(faults), "ids": faults} | ({"operations": operations} if operations else {}),
         )
-        self._faults.start()
+        self._faults.start(finish=self._crew.finish_main)
         try:
             in_time = self._crew.run("main", nodes=nodes, time_limit_s=main_limit_s(self._plan))
             if self._crew.ended_early is not None:

@@ -23,7 +23,7 @@ import orjson
 import schemaquake
 from schemaquake.harness.errors import DamagedFile, ExitCode, HistoryError, PlanError
 from schemaquake.harness.model.plan import CLUSTER_FILE, Plan
-from schemaquake.harness.model.protocols import HasDataCenters, PreparesSpares, Provider
+from schemaquake.harness.model.protocols import HasDataCenters, PreparesSpares, Provider, TopologyNemesis
 from schemaquake.harness.registry import load
 from schemaquake.harness.run_folder import mark_folder
 from schemaquake.harness.run_process import process_start_time
@@ -96,6 +96,12 @@ def execute(plan: Plan, folder: Path) -> Outcome:
     if plan.spares and not isinstance(provider, PreparesSpares):
         raise PlanError(
             f"--spares {plan.spares}: --cluster {plan.cluster} can prepare no spares; local, docker, ssh and simulated ones can"
+        )
+    if plan.ends_after_s is not None and not any(
+        isinstance(load("nemeses", name), TopologyNemesis) for name in plan.nemeses
+    ):
+        raise PlanError(
+            "--ends-after counts from the last operation on the topology, and no nemesis of this run changes the topology"
         )
     if plan.data_centers > 1 and not isinstance(provider, HasDataCenters):
         raise PlanError(

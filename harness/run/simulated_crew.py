@@ -60,6 +60,7 @@ class SimulatedCrew:
         self._latecomers: set[str] = set()
         self.ended_early: str | None = None
         self._over = False
+        self._is_main_finished = False
         self._ends_at_ns: int | None = None
         self._working = 0
         self._failures: list[SchemaquakeError] = []
@@ -104,6 +105,11 @@ class SimulatedCrew:
             if worker.node in nodes:
                 worker.dismiss()
 
+    def finish_main(self) -> None:
+        """End the main phase as its time limit would, now or as soon as it begins."""
+        self._is_main_finished = True
+        self._halt()
+
     def run(self, phase: Phase, *, label: str = "", nodes: Iterable[str], time_limit_s: float | None = None) -> bool:
         """Let the workers of these nodes do one phase, and run the heap until all have; as `Crew.run`."""
         heap = self._heap
@@ -112,7 +118,7 @@ class SimulatedCrew:
         workers = [worker for worker in present if worker.node in nodes]
         self._latecomers = self._absent & set(nodes)
         self.ended_early = None
-        self._over = False
+        self._over = phase == "main" and self._is_main_finished
         self._failures = []
         self._working = len(workers)
         for meeting in self._meetings.values():

@@ -76,6 +76,7 @@ class ProcessCrew:
     ) -> None:
         spawn = multiprocessing.get_context("spawn")
         self._stopped = spawn.RawValue("b", 0)
+        self._is_main_finished = False
         self._connecting = threading.Lock()
         self._assignments = assignments = assign(workloads, context)
         self._meeting_points = {name: MeetingPoint(spawn, 0) for name in workloads}
@@ -122,6 +123,13 @@ class ProcessCrew:
             if node in self._processes:
                 self._processes[node].signals.place.value = _GONE
 
+    def finish_main(self) -> None:
+        """End the main phase as its time limit would, now or as soon as it begins. Called by another thread."""
+        self._is_main_finished = (
+            True  # first: a phase that begins meanwhile resets what the next line sets, then looks here
+        )
+        self._halt()
+
     def run(
         self,
         phase: Phase,
@@ -137,6 +145,8 @@ class ProcessCrew:
         """
         nodes = tuple(nodes)
         self._stopped.value = 0
+        if phase == "main" and self._is_main_finished:
+            self._halt()
         self.ended_early = None
         present = {node for node, process in self._processes.items() if process.is_at(_PRESENT)}
         for name, point in self._meeting_points.items():

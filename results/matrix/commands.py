@@ -85,6 +85,10 @@ def _matrix(
     races: Annotated[int | None, typer.Option(help="races of each kind per run; default: 6")] = None,
     seed: Annotated[int | None, typer.Option(help="seed of every run's schedule; default: 1")] = None,
     time_limit: Annotated[float | None, typer.Option(help="length of the main phase in seconds; default: 30")] = None,
+    ends_after: Annotated[
+        float | None,
+        typer.Option(help="end a run's main phase so many seconds after its last operation, if that is earlier"),
+    ] = None,
     settle_limit: Annotated[
         float | None, typer.Option(help="seconds to wait for schema agreement; default: 10")
     ] = None,
@@ -143,6 +147,7 @@ def _matrix(
         "races": races,
         "seed": seed,
         "time_limit_s": time_limit,
+        "ends_after_s": ends_after,
         "settle_limit_s": settle_limit,
         "restart": restart,
         "cluster": cluster,

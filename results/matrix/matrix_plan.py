@@ -108,6 +108,8 @@ class MatrixPlan:
     tries_max: int = 6
     """Maximum runs per cell, including undecided ones."""
     time_limit_s: float = 30
+    ends_after_s: float | None = None
+    """The main phase of each run ends so long after its last operation on the topology; None: at the time limit."""
     settle_limit_s: float = 10
     start_timeout_s: float = 120
     request_timeout_s: float = 10
@@ -187,6 +189,7 @@ class MatrixPlan:
             # Workloads without races have no race numbers to continue from: another seed makes other operations.
             seed=self.seed if racing else self.seed + unit.turn,
             time_limit_s=self.time_limit_s,
+            ends_after_s=self.ends_after_s,
             settle_limit_s=self.settle_limit_s,
             start_timeout_s=self.start_timeout_s,
             request_timeout_s=self.request_timeout_s,

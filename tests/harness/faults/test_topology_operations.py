@@ -114,6 +114,13 @@ def test_a_cluster_that_prepares_no_spares_refuses_them(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("nemeses", [(), ("kill",)])
+def test_a_run_without_operations_cannot_end_after_them(tmp_path, nemeses):
+    with pytest.raises(PlanError, match="--ends-after"):
+        execute(Plan(**PLAN, nemeses=nemeses, ends_after_s=5), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_spares_are_numbered_after_the_nodes_and_typed_as_they_were():
     plan = Plan(**PLAN, nodes=3, spares=2)
     assert (plan.node_names, plan.spare_names) == (("n1", "n2", "n3"), ("n4", "n5"))

@@ -30,6 +30,11 @@ def ends_of(events):
     return [(e["type"], e["node"], e["value"].get("effect")) for e in events if e["f"] == "moves"]
 
 
+def main_phase(events):
+    begins, ends = [e["time"] for e in events if e["f"] == "phase" and e["value"]["phase"] == "main"]
+    return begins, ends
+
+
 def memberships(events):
     return [
         (e["value"]["at"], {name: member["expected"] for name, member in e["value"]["members"].items()})
@@ -74,6 +79,30 @@ def test_a_node_that_leaves_is_an_operation_and_is_never_brought_back(tmp_path, 
     assert late == []
     assert any(e["time"] > left + S for e in operations_of(events, "n2"))
     assert restart_verdict(run).valid is True
+
+
+@pytest.mark.parametrize("cluster", ["simulated-scripted", "scripted"])
+def test_the_main_phase_ends_so_long_after_the_last_operation(tmp_path, scripted, history, cluster):
+    run = tmp_path / "run"
+    conduct(run, {"moves": "0.5 n3 left ok"}, cluster=cluster, time_limit_s=600, ends_after_s=0.5)
+    events = history(run / "journals")
+    ended = next(e["time"] for e in events if e["f"] == "moves" and e["type"] == "ok")
+    _, main = main_phase(events)
+    assert ended + S // 2 <= main < ended + 120 * S
+    taken = [e["time"] for e in operations_of(events, "n2") if e["type"] == "ok" and e["f"] == "take"]
+    assert max(taken) > ended
+    assert {e["value"].get("label") for e in operations_of(events, "n2") if e["f"] == "read"} == {
+        "settled",
+        "restarted",
+    }
+    assert restart_verdict(run).valid is True
+
+
+def test_the_main_phase_ends_at_its_limit_if_that_is_earlier(tmp_path, scripted, history):
+    run = tmp_path / "run"
+    conduct(run, {"moves": "0.5 n3 left ok"}, ends_after_s=60)
+    begins, ends = main_phase(history(run / "journals"))
+    assert 3 * S <= ends - begins < 4 * S
 
 
 @pytest.mark.parametrize("cluster", ["simulated-scripted", "scripted"])

@@ -221,6 +221,25 @@ def test_a_phase_ends_at_its_time_limit_and_lets_operations_finish(crew_of, hist
     assert [e["type"] for e in history(crew.journals) if e["process"] == 0] == ["invoke", "ok"] * 3
 
 
+@pytest.mark.parametrize("before", [True, False])
+def test_a_main_phase_is_finished_even_before_it_began_and_no_other_one(crew_of, history, runtime, before):
+    crew = crew_of({"main": "forever take 0.4", "final": "read"})
+    if before:
+        crew.finish_main()
+    else:
+        runtime.spawn("finish", _finish_at(crew, S))
+    assert crew.run("main", nodes=NODES, time_limit_s=60) is True
+    assert runtime.clock.now_ns() < 2 * S
+    assert crew.run("final", label="settled", nodes=NODES) is True
+    assert [e["f"] for e in history(crew.journals) if e["type"] == "ok"].count("read") == 3
+    assert any(e["f"] == "take" for e in history(crew.journals)) is not before
+
+
+def _finish_at(crew, second):
+    yield Sleep(second)
+    crew.finish_main()
+
+
 def test_a_rate_is_that_of_the_whole_crew(crew_of, history):
     crew = crew_of({"main": "forever ok"}, workloads=("endless",), rate=30)
     crew.run("main", nodes=NODES, time_limit_s=2)

@@ -224,6 +224,21 @@ def test_a_phase_tells_whether_its_steps_or_its_time_came_to_an_end(crew_of):
     assert crew.run("final", nodes=crew.nodes, time_limit_s=0.2) is False
 
 
+@pytest.mark.parametrize("before", [True, False])
+def test_a_main_phase_is_finished_even_before_it_began_and_no_other_one(crew_of, history, before):
+    crew = crew_of({"main": "forever take 0.05", "final": "ok"}, nodes=("n1",))
+    finishing = threading.Timer(0 if before else 0.5, crew.finish_main)
+    finishing.start()
+    if before:
+        finishing.join()
+    assert crew.run("main", nodes=crew.nodes, time_limit_s=600) is True
+    finishing.join()
+    assert crew.run("final", nodes=crew.nodes) is True
+    ended = [e["f"] for e in history(crew.journals) if e["type"] == "ok"]
+    assert ended[-1] == "ok"
+    assert ("take" in ended) is not before
+
+
 def test_work_that_ends_does_not_wait_for_the_time_limit(crew_of):
     crew = crew_of({"main": "ok"}, nodes=("n1",))
     assert seconds_of(lambda: crew.run("main", nodes=("n1",), time_limit_s=60)) < 20
