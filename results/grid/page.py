@@ -150,7 +150,7 @@ def _page(state: GridState) -> _Page:
         ],
         machine=list(state.machine.items()),
         legend=[(STYLES[name], f"{MARKS[name]} {name}", text) for name, text in _LEGEND.items()],
-        tables=[_table(state, system, mode) for system, mode in places],
+        tables=[table for table in (_table(state, *place) for place in places) if table.columns],
         differences=[
             _Difference(
                 before=system_name(before),

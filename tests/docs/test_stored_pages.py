@@ -1,0 +1,37 @@
+"""The pages for a browser in docs/: their scripts may run, and each says something of every part that it links to."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from pathlib import Path
+
+import pages
+import pytest
+
+STORED = sorted(pages.DOCS.glob("*/*.html"))
+
+
+def test_there_are_pages() -> None:
+    assert {path.parent.name for path in STORED} >= {"grids", "matrix", "topology-matrix"}
+
+
+@pytest.mark.parametrize("path", STORED, ids=lambda path: path.parent.name)
+def test_the_policy_of_a_page_allows_its_scripts(path: Path) -> None:
+    # A page that was edited by hand keeps the hashes of its old scripts, and a browser then runs none of them.
+    text = path.read_text(encoding="utf-8")
+    scripts = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    assert scripts
+    for script in scripts:
+        digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        assert f"&#39;sha256-{digest}&#39;" in text
+
+
+@pytest.mark.parametrize("path", STORED, ids=lambda path: path.parent.name)
+def test_links_within_a_page_lead_somewhere_and_no_table_is_empty(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    ids = set(re.findall(r'\bid="([^"]+)"', text))
+    assert set(re.findall(r'\bhref="#([^"]+)"', text)) <= ids
+    for body in re.findall(r"<tbody[^>]*>(.*?)</tbody>", text, re.DOTALL):
+        assert "<tr" in body
