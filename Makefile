@@ -47,7 +47,7 @@ coverage: test-setup ## which lines the tests of one process reach; they take tw
 	$(PYTEST) $(SHARED) -m "not $(subst |, and not ,$(ALONE))" --cov --cov-report=term $(PYTEST_FLAGS)
 
 mutants: .venv/installed ## do tests notice a changed line of a checker? Hours; MODULES="checkers/run/faults.py" LIMIT_S=3600
-	$(BIN)/python scripts/mutants.py $(if $(LIMIT_S),--limit-s $(LIMIT_S)) $(MODULES)
+	$(BIN)/python scripts/mutants.py $(if $(LIMIT_S),--limit-s $(LIMIT_S)) $(if $(GROWN),--grown) $(MODULES)
 
 test-fast: .venv/installed ## the tests that need neither Java nor root nor a browser
 	$(PYTEST) $(SHARED) -m "not $(subst |, and not ,$(ALONE))" $(PYTEST_FLAGS)

@@ -3,9 +3,11 @@
     make mutants                                      every module of checkers/
     make mutants MODULES="checkers/run/faults.py"     these
     make mutants LIMIT_S=3600                         go on for an hour; the next call goes on from there
+    make mutants GROWN=1 MODULES=…                    the tests have only grown: try again what survived, and nothing else
 
 Cosmic Ray makes the mutants, in a copy of the tree under `.mutants/`, and keeps what it has found in a session for each
-module. Each mutant is met by a warm run of the module's tests (`scripts/warm_tests.py`). A session is begun anew when its module or one of its tests has changed. `tests/mutants.toml` names the tests of
+module. Each mutant is met by a warm run of the module's tests (`scripts/warm_tests.py`). A session is begun anew when its module or one
+of its tests has changed; with `--grown` what was killed on the same module stays so. `tests/mutants.toml` names the tests of
 modules that have tests of their own (else: the folder of the tests that mirrors the module's) and the survivors that were
 argued away. Mutants of annotations, which are never evaluated, and of sentences (f-strings), which tests compare with nothing on
 purpose, are left out. A mutant that its tests need ten times the CPU time for, or twenty times as long, is killed. The exit code is 1 if less than 95 % were killed.
@@ -25,7 +27,7 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,6 +104,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("modules", nargs="*", help="paths below the root; default: every module of checkers/")
     parser.add_argument("--limit-s", type=float, default=None, help="go on for so long; default: to the end")
+    parser.add_argument("--grown", action="store_true", help="tests have only grown: what they killed stays killed")
     parser.add_argument("--tool", help="the command of Cosmic Ray; default: uv runs it in an environment of its own")
     options = parser.parse_args()
     tool = shlex.split(options.tool) if options.tool else [str(Path(sys.executable).with_name("uv")), *TOOL]
@@ -113,7 +116,7 @@ def main() -> int:
             print(f"the time is over before {module}", flush=True)
             break
         copy_tree()
-        scores.append(try_module(module, known, tool=tool, ends=ends))
+        scores.append(try_module(module, known, tool=tool, ends=ends, has_grown=options.grown))
         print(scores[-1], flush=True)
         for survivor in scores[-1].survivors:
             print(f"    - {survivor.before}\n    + {survivor.after}")
@@ -147,11 +150,17 @@ def copy_tree() -> None:
             shutil.copy2(source, target, follow_symlinks=False)
 
 
-def try_module(module: str, known: Mapping[str, Any], *, tool: Sequence[str], ends: float | None) -> Score:
+def try_module(
+    module: str, known: Mapping[str, Any], *, tool: Sequence[str], ends: float | None, has_grown: bool = False
+) -> Score:
     """Try the mutants of one module that were not tried before, until the time is over."""
     tests = tests_of(module, known)
-    session = WORK / "sessions" / f"{module.replace('/', '.')}-{fingerprint([module, *tests])}.sqlite"
+    of_module = f"{module.replace('/', '.')}-{fingerprint([module])}"
+    session = WORK / "sessions" / f"{of_module}-{fingerprint(tests)}.sqlite"
     session.parent.mkdir(parents=True, exist_ok=True)
+    if has_grown and not session.exists():
+        for old in session.parent.glob(f"{of_module}-*.sqlite"):
+            keep_killed(old, session, module, known)
     if not is_left_to_try(session):
         return read_score(session, module, known)
     with serve_tests(module, tests) as (command, seconds):
@@ -191,6 +200,25 @@ def serve_tests(module: str, tests: Sequence[str]) -> Iterator[tuple[str, float]
                 yield f"{sys.executable} -I -S {WARM} ask {address}", float(ready)
             finally:
                 server.stdin.close()
+
+
+def keep_killed(old: Path, session: Path, module: str, known: Mapping[str, Any]) -> None:
+    """Make a session of one of the same module and fewer tests, in which what survived and was not argued away is left to try."""
+    argued = list_argued(module, known)
+    old.rename(session)
+    with sqlite3.connect(session) as database:
+        results = database.execute("select job_id, diff from work_results where test_outcome = 'SURVIVED'").fetchall()
+        again = [(job,) for job, diff in results if survivor_of(module, diff) not in argued]
+        database.executemany("delete from work_results where job_id = ?", again)
+
+
+def list_argued(module: str, known: Mapping[str, Any]) -> Collection[Survivor]:
+    """List the mutants of a module that were argued away."""
+    return {
+        Survivor(module, entry["before"], entry["after"])
+        for entry in known.get("argued", ())
+        if entry["module"] in (module, "*")
+    }
 
 
 def is_left_to_try(session: Path) -> bool:
@@ -256,11 +284,7 @@ def _lies_in(place: tuple[int, int], node: ast.expr) -> bool:
 
 def read_score(session: Path, module: str, known: Mapping[str, Any]) -> Score:
     """Read what became of the mutants of a module."""
-    argued = {
-        Survivor(module, entry["before"], entry["after"])
-        for entry in known.get("argued", ())
-        if entry["module"] in (module, "*")
-    }
+    argued = list_argued(module, known)
     with sqlite3.connect(session) as database:
         total = _count(database, "mutation_specs")
         results = database.execute("select worker_outcome, test_outcome, diff from work_results").fetchall()

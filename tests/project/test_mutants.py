@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import runpy
+import sqlite3
 import tomllib
 from pathlib import Path
 
@@ -63,3 +64,25 @@ def test_a_survivor_is_its_line_before_and_after() -> None:
     diff = "--- mutation diff ---\n--- a/m.py\n+++ b/m.py\n@@ -1,2 +1,2 @@\n x\n-    if a < b:\n+    if a <= b:\n"
     found = MUTANTS["survivor_of"]("m.py", diff)
     assert (found.before, found.after) == ("if a < b:", "if a <= b:")
+
+
+def test_where_tests_have_grown_what_survived_without_a_reason_is_tried_again_and_nothing_else(tmp_path: Path) -> None:
+    old, session = tmp_path / "old.sqlite", tmp_path / "new.sqlite"
+    argued = {"module": "m.py", "before": "if a < b:", "after": "if a <= b:"}
+    diffs = ["--- m\n+++ m\n-    if a < b:\n+    if a <= b:\n", "--- m\n+++ m\n-    if a < b:\n+    if a > b:\n", ""]
+    results = [
+        ("killed", "NORMAL", "KILLED", diffs[1]),
+        ("argued", "NORMAL", "SURVIVED", diffs[0]),
+        ("survived", "NORMAL", "SURVIVED", diffs[1]),
+        ("skipped", "SKIPPED", None, diffs[2]),
+    ]
+    with sqlite3.connect(old) as database:
+        database.execute("create table mutation_specs (job_id)")
+        database.execute("create table work_results (job_id, worker_outcome, test_outcome, diff)")
+        database.executemany("insert into mutation_specs values (?)", [(job,) for job, *_ in results])
+        database.executemany("insert into work_results values (?, ?, ?, ?)", results)
+    MUTANTS["keep_killed"](old, session, "m.py", {"argued": [argued]})
+    with sqlite3.connect(session) as database:
+        kept = {job for (job,) in database.execute("select job_id from work_results")}
+    assert (kept, old.exists()) == ({"killed", "argued", "skipped"}, False)
+    assert MUTANTS["is_left_to_try"](session)

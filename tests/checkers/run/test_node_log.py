@@ -183,6 +183,7 @@ def test_damage_outweighs_the_noise_around_it() -> None:
 def test_an_orphan_view_counts_from_the_second_start_on() -> None:
     assert verdict(["n1 boot0 " + SAMPLES["orphan-view"]]).valid is True
     assert verdict(["n1 boot1 " + SAMPLES["orphan-view"]]).valid is False
+    assert verdict(["n1 boot2 " + SAMPLES["orphan-view"]]).valid is False
 
 
 def test_a_corrupt_file_is_no_damage_where_files_were_corrupted_on_purpose() -> None:
@@ -211,6 +212,9 @@ def test_entries_below_warning_are_asked_for_where_a_rule_needs_them() -> None:
         pytest.param("java.lang.RuntimeException: it broke\nCaused by: java.lang.InterruptedException", "unexpected-exception", id="below a message"),
         pytest.param("java.lang.IllegalStateException: bad\n\tat a.EOFException.of(B.java:1)", "unexpected-exception", id="in a frame"),
         pytest.param("java.lang.IllegalStateException: bad\nSuppressed: java.io.EOFException", "unexpected-exception", id="suppressed"),
+        pytest.param("java.lang.RuntimeException\nCaused by: java.lang.AssertionError: bad\nCaused by: java.io.EOFException", "unexpected-exception", id="below the one that another carries"),
+        pytest.param("java.lang.AssertionError: bad\nCaused by: java.lang.Error: bad\nof Connection reset by peer", "unexpected-exception", id="in further lines of a cause"),
+        pytest.param("Caused by: java.io.EOFException", "unexpected-exception", id="as a cause of nothing"),
         pytest.param("java.lang.IllegalStateException: bad\nCaused by: x.InvalidRequestException: Unknown type k.u", "unknown-type", id="damage below another error"),
         pytest.param("java.lang.IllegalStateException: bad\nCaused by: java.io.IOException: No space left on device", "no-space", id="the machine below another error"),
     ],
@@ -254,10 +258,23 @@ def test_a_data_file_that_is_gone_is_damage_unless_something_may_have_taken_it(
     assert verdict([GONE.replace("ERROR", "WARN")], [*ACKED, *more]).valid is True
 
 
+def test_where_nothing_is_said_of_a_run_anything_may_have_been_dropped() -> None:
+    text = GONE.partition(": ")[2].replace(" | ", "\n")
+    assert find_rule(text, level="ERROR", boot=0, nemeses=()) is RULES["dropped-underneath"]
+    assert find_rule(text, level="ERROR", boot=0, nemeses=(), dropped=False) is RULES["lost-file"]
+
+
+@pytest.mark.parametrize("message", ["Unknown keyspace k", "NoSuchFileException: /d/k/t/nb-1-big-Data.db"])
+def test_what_is_no_noise_is_told_by_its_words_beside_a_defect_too(message: str) -> None:
+    rule = find_rule(f"{message}\njava.lang.AssertionError", level="ERROR", boot=0, nemeses=(), dropped=False)
+    assert rule is RULES["unknown-keyspace" if message.startswith("Unknown") else "lost-file"]
+
+
 def test_a_rule_of_one_thread_forgives_no_other() -> None:
     entry = "ERROR {}: swap | java.lang.RuntimeException: bad"
     assert verdict([f"n1 boot0 {entry.format('main')}"]).valid is True
     assert verdict([f"n1 boot0 {entry.format('MutationStage-1')}"]).valid is False
+    assert find_rule("swap", level="WARN", boot=0, nemeses=()) is RULES["startup-checks"], "a thread that is not told"
 
 
 DEFECTS = ("java.lang.AssertionError: bad", "java.lang.NullPointerException", "java.lang.IndexOutOfBoundsException: 3")

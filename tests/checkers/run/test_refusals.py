@@ -316,6 +316,23 @@ def test_a_storm_is_five_in_five_seconds_without_a_long_pause() -> None:
     assert attempts(some(5, 2601)) == []
 
 
+def test_a_storm_may_last_longer_than_the_run_before_it() -> None:
+    longest = calls(ROW, REFUSED, begins=5_500, ends=17_000)
+    assert attempts(longest) == [23]
+    assert Refusals(judged([*CREATED, *longest]), NODES).longest_s == {"write": 11.1}
+
+
+@pytest.mark.parametrize("begins", [16_000, 20_000])
+def test_a_storm_of_one_level_is_found_whenever_it_comes(begins: int) -> None:
+    storm = calls(ROW, REFUSED, begins=begins, ends=begins + 5_500)
+    assert attempts(storm, calls(ROW.replace("QUORUM", "ONE"), "ok", begins=begins + 10)) == [11]
+
+
+def test_a_storm_through_two_coordinators_of_three_is_one() -> None:
+    before = calls(ROW, "ok", begins=8_000, ends=10_000)
+    assert attempts(before, some(9, 640, nodes=("n1", "n2"))) == [9]
+
+
 def test_a_storm_of_one_level_is_as_long() -> None:
     beside = calls(ROW.replace("QUORUM", "ONE"), "ok", begins=20_010, every=1000)
     assert attempts(some(5, 1225), beside) == [5]
@@ -372,6 +389,15 @@ def test_a_table_that_was_dropped_long_before_is_not_there() -> None:
 
     assert dropped(10_000) == []
     assert dropped(60_000) == [14]
+
+
+def test_free_text_may_drop_a_table_at_the_moment_it_is_asked() -> None:
+    def dropped(at: int) -> list[int]:
+        return attempts(calls(ROW, REFUSED), [f'@{at} p901 n1 invoke cql k {{"statement": "DROP TABLE t"}}'])
+
+    assert dropped(26_601) == [14]
+    assert dropped(26_600) == [13]
+    assert dropped(19_000) == []
 
 
 def test_operations_without_a_table_count_unless_anything_may_have_been_dropped() -> None:

@@ -8,6 +8,7 @@ import pytest
 from histories import judged
 
 from schemaquake.checkers.schema.alterations import Alterations
+from schemaquake.harness.model.traits import checker_traits
 from schemaquake.harness.model.verdict import Anomaly, Verdict
 
 KEYSPACE = ("@1 p90 n1 invoke create-keyspace k", "@2 p90 n1 ok")
@@ -276,3 +277,49 @@ def test_a_table_without_any_column_lost_none_of_them_alone_while_a_drop_may_hav
         "@12 p0 n1 info timed out",
     ]
     assert not verdict(history, ['settled n1 table k.t id=1 {"options": {"comment": "x"}}']).anomalies
+
+
+# ── what is judged, and what is told ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_it_vouches_and_judges_while_a_run_goes_on() -> None:
+    assert Alterations.vouches
+    assert checker_traits(Alterations()).judges_early
+
+
+def test_a_node_without_the_table_hides_no_loss_of_the_next() -> None:
+    found = finding([*TABLE, *ADD], ["settled n1 keyspace k", "settled n2 table k.t id=1 a:int* c:int"])
+    assert (found.type, found.nodes) == ("lost-column", ("n2",))
+
+
+def test_another_create_explains_any_option_but_no_column_that_it_does_not_declare() -> None:
+    again = ("@13 p1 n2 invoke create-table k.t a:int*", "@14 p1 n2 ok")
+    assert verdict([*TABLE, *COMMENT_X, *again], [commented("")]).valid is True
+    assert finding([*TABLE, *DROP, *again], BACK).type == "undead-column"
+    assert finding([*TABLE, *DROP, *again], ["settled n1 table k.t id=1 a:int* c:int"]).ops == (4, 6)
+
+
+def test_a_reading_at_the_instant_of_the_asking_may_have_been_the_last_sight() -> None:
+    shown = "running n3 table k.t id=1 a:int* c:int d:int"
+    assert finding([*TABLE, *ADD], [*WITHOUT, f"@10 {shown}"]).evidence["last_seen"]["time_ns"] == 10_000_000
+    assert finding([*TABLE, *ADD], [*WITHOUT, f"@9 {shown}"]).evidence["last_seen"] is None
+
+
+def test_a_lost_field_is_told_with_its_last_sight() -> None:
+    sights = ["@13 running n3 type k.u f0:int f1:int f2:int", "@14 running n2 type k.u f0:int f2:int"]
+    found = finding([*TYPE, *FIELD], ["settled n1 type k.u f0:int", *sights])
+    assert found.evidence["last_seen"] == {"time_ns": 13_000_000, "node": "n3"}
+    assert finding([*TYPE, *FIELD], ["settled n1 type k.u f0:int", sights[1]]).evidence["last_seen"] is None
+
+
+def test_a_lost_column_is_told_by_what_each_phase_shows() -> None:
+    column = finding([*TABLE, *ADD], [*WITHOUT, "restarted n1,n2 table k.t id=1 a:int* c:int"])
+    assert "so column d of table k.t must be present." in column.explanation
+    shown = "But after the cluster settled n1, n2 and n3, and after every node was restarted n1 and n2 show it absent."
+    assert shown in column.explanation
+
+
+def test_values_of_a_lost_option_are_told_as_they_are_written() -> None:
+    option = finding([*TABLE, *COMMENT_X], [commented("", "n1,n2"), commented("y", "n3")])
+    assert "so option comment of table k.t must be 'x'." in option.explanation
+    assert "n1 and n2 show it ''; after the cluster settled n3 shows it 'y'." in option.explanation

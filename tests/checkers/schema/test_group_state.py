@@ -91,6 +91,20 @@ def test_a_log_that_is_wrong_on_all_nodes_alike_is_a_doubt(readings: list[list[s
     )
 
 
+RANDOM = "0b8a3d4e-5f1c-4c7a-9d2e-6f7a8b9c0d1e"
+ROWS = ('@1040 p2 n1 invoke insert k.t {"row": {"a": 1}}', "@1050 p2 n1 ok", "@1051 p2 n1 invoke txn", "@1052 p2 n1 ok")
+ALTERED = ("@1060 p2 n1 invoke alter-keyspace k", "@1070 p2 n1 ok")
+MADE = "CREATE TYPE IF NOT EXISTS k.u (f int)"
+AGAIN = (
+    '@1040 p2 n1 invoke create-type k.u f:int {"if_not_exists": true}',
+    '@1050 p2 n1 ok {"applied": false}',
+    "@1060 p2 n1 invoke drop-type k.u",
+    "@1070 p2 n1 ok",
+    '@1080 p2 n1 invoke create-type k.u f:int {"if_not_exists": true}',
+    "@1090 p2 n1 ok",
+)
+
+
 @pytest.mark.parametrize(
     ("readings", "history"),
     [
@@ -108,10 +122,59 @@ def test_a_log_that_is_wrong_on_all_nodes_alike_is_a_doubt(readings: list[list[s
         ),
         pytest.param(of_all(epoch=35), CALLS, id="a log that went on while it was read"),
         pytest.param(of_all(ids=dict.fromkeys((10, 20, 30, 40), "x")), CALLS, id="ids of another kind"),
+        pytest.param(of_all(ids=dict.fromkeys((10, 20, 30, 40), RANDOM)), CALLS, id="random ids"),
+        pytest.param(of_all(ids=dict.fromkeys((10, 20, 30, 40), str(UUID(int=0)))), CALLS, id="empty ids"),
+        pytest.param(
+            of_all(tuple((at + 10**6, text) for at, text in LOG), epoch=40 + 10**6), CALLS, id="ids of later times"
+        ),
+        pytest.param(of_all(), (*CALLS, "@1040 p2 n1 invoke add-column k.t b:int"), id="a change that came to nothing"),
+        pytest.param(
+            of_all((*LOG, (50, "DROP TYPE k.u")), epoch=50),
+            (*CALLS, '@1040 p2 n1 invoke cql k {"statement": "DROP TYPE k.u"}', "@1050 p2 n1 ok"),
+            id="free text",
+        ),
+        pytest.param(of_all(), (*CALLS, *ROWS, *ALTERED), id="rows and replication"),
+        pytest.param(
+            of_all((LOG[0], (20, "create table k.t (a int primary key)")), epoch=20), CALLS[:1], id="another spelling"
+        ),
+        pytest.param(
+            of_all((LOG[0], (20, CREATE), (30, DROP), (40, ADD))),
+            (*CALLS[:3], "@1020 p0 n1 ok", "@1020 p1 n2 invoke drop-table k.t", CALLS[5]),
+            id="changes that met at an instant",
+        ),
+        pytest.param(
+            of_all((*LOG, (50, "DROP TYPE k.u"), (60, MADE)), epoch=60),
+            (*CALLS, *AGAIN),
+            id="one that was a no-op first",
+        ),
     ],
 )
 def test_its_twins_are_legal(readings: list[list[str]], history: Sequence[str]) -> None:
     assert doubts(*readings, history=(*history, FINAL)) == []
+
+
+def test_an_entry_too_many_is_no_change_in_another_order() -> None:
+    found = doubts(*of_all((*LOG, (50, ADD)), epoch=50))
+    assert found
+    assert not any("began only when" in text for text in found)
+
+
+def test_a_change_is_held_against_the_latest_before_it_not_the_last() -> None:
+    """The CREATE had been answered when the DROP was asked, though not yet when the ADD was."""
+    met = (
+        "@1000 p0 n1 invoke create-table k.t a:int*",
+        "@1015 p1 n2 invoke add-column k.t b:int",
+        "@1018 p0 n1 ok",
+        "@1020 p2 n2 invoke drop-table k.t",
+        "@1050 p1 n2 ok",
+        "@1060 p2 n2 ok",
+        FINAL,
+    )
+    assert any(
+        "began only when" in text
+        for text in doubts(*of_all((LOG[0], (20, DROP), (30, ADD), (40, CREATE))), history=met)
+    )
+    assert doubts(*of_all((LOG[0], (20, CREATE), (30, DROP), (40, ADD))), history=met) == []
 
 
 def without(*names: str) -> Mapping[str, Any]:
@@ -128,6 +191,7 @@ BOOTSTRAP = '@8000 -- invoke bootstrap {"operation": 0, "nodes": ["n4"], "become
         pytest.param({"topology": {"version": 7, "transition_state": None}}, "topology.fence_version", id="no fence"),
         pytest.param({"voters": ["h1", "h2", "h9"]}, "that vote are not members", id="a strange voter"),
         pytest.param({"voters": []}, "or none", id="no voter"),
+        pytest.param({"voters": ["h1", "h2", "h3", "h3"]}, "or twice", id="a voter twice"),
         pytest.param({"voters": ["h1", "h2"]}, "different members that vote", id="other voters"),
         pytest.param({"schema_version": "x"}, "different versions of the schema", id="another version"),
         pytest.param({"topology": {**TOPOLOGY, "transition_state": "x"}}, "different states", id="another state"),
@@ -136,8 +200,14 @@ BOOTSTRAP = '@8000 -- invoke bootstrap {"operation": 0, "nodes": ["n4"], "become
     ],
 )
 def test_the_state_of_one_node_that_is_not_the_others_is_a_doubt(other: Mapping[str, Any], words: str) -> None:
-    found = doubts(told("settled n1"), told("settled n2", **other))
-    assert any(words in text for text in found)
+    for phase, begins in (("settled", "after the cluster settled"), ("restarted", "after every node was restarted")):
+        found = doubts(told("settled n3"), told(f"{phase} n1"), told(f"{phase} n2", **other))
+        assert any(words in text and text.startswith(begins) for text in found)
+
+
+def test_a_node_that_tells_no_voters_hides_no_odd_ones_of_another() -> None:
+    found = doubts(told("settled n1", group=without("voters")), told("settled n2", voters=[]))
+    assert any("or none" in text for text in found)
 
 
 @pytest.mark.parametrize(
@@ -169,3 +239,9 @@ def test_a_topology_that_goes_back_after_a_barrier_is_a_doubt() -> None:
     found = doubts(told("settled n1,n2"), told("restarted n1,n2", topology=older))
     assert sum("had shown 7 before" in text for text in found) == 4
     assert doubts(told("settled n1,n2", topology=older), told("restarted n1,n2")) == []
+
+
+def test_a_fence_that_goes_back_is_a_doubt_whatever_is_said_of_the_version() -> None:
+    older = {"version": None, "fence_version": 6, "transition_state": None}
+    found = doubts(told("settled n1,n2"), told("restarted n1,n2", topology=older))
+    assert sum("shows fence_version 6" in text and "had shown 7" in text for text in found) == 2
