@@ -14,6 +14,7 @@ import typer
 
 from schemaquake.harness.cli.completion import complete_names, complete_systems
 from schemaquake.harness.cli.json_output import print_json
+from schemaquake.harness.cli.sections import JUDGE, RUN
 from schemaquake.harness.console import configure_logging, stderr, write_line
 from schemaquake.harness.errors import ExitCode, PlanError
 from schemaquake.harness.installed_options import refuse_undeclared
@@ -72,12 +73,12 @@ Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="show every step"
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this package."""
-    app.command("demo")(_demo)
-    app.command("run")(_run)
-    app.command("check")(_check)
-    app.command("report")(_report)
-    app.command("recover")(_recover)
-    app.command("findings")(_findings)
+    app.command("demo", rich_help_panel=RUN)(_demo)
+    app.command("run", rich_help_panel=RUN)(_run)
+    app.command("check", rich_help_panel=JUDGE)(_check)
+    app.command("report", rich_help_panel=JUDGE)(_report)
+    app.command("recover", rich_help_panel=JUDGE)(_recover)
+    app.command("findings", rich_help_panel=JUDGE)(_findings)
 
 
 def _run(
@@ -104,9 +105,12 @@ def _run(
         ),
     ] = None,
     cluster: Annotated[
-        str,
-        typer.Option(help="kind of cluster (schemaquake list clusters), or the file of a deployed one: FILE.toml"),
-    ] = "local",
+        str | None,
+        typer.Option(
+            help="kind of cluster (schemaquake list clusters), or the file of a deployed one: FILE.toml",
+            show_default="that of the system: local or simulated",
+        ),
+    ] = None,
     nodes: Annotated[int | None, typer.Option(help="number of nodes; a cluster file sets it", show_default="3")] = None,
     spares: Annotated[
         int, typer.Option(help="number of further nodes, prepared for topology nemeses to make them join")

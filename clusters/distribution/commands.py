@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from schemaquake.harness.cli.sections import PREPARE
 from schemaquake.harness.console import stderr
 from schemaquake.harness.errors import PlanError
 
@@ -23,7 +24,7 @@ __all__ = ["progress_to_stderr", "register"]
 
 def register(app: typer.Typer) -> None:
     """Add `fetch`."""
-    app.command("fetch")(fetch_systems)
+    app.command("fetch", rich_help_panel=PREPARE)(fetch_systems)
 
 
 def fetch_systems(

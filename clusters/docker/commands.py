@@ -10,13 +10,14 @@ from typing import Annotated
 import typer
 
 from schemaquake.clusters.distribution.commands import progress_to_stderr
+from schemaquake.harness.cli.sections import PREPARE
 
 __all__ = ["register"]
 
 
 def register(app: typer.Typer) -> None:
     """Add the command `image`."""
-    app.command("image")(image)
+    app.command("image", rich_help_panel=PREPARE)(image)
 
 
 def image(

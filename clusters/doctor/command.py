@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from schemaquake.harness.cli.json_output import print_json
+from schemaquake.harness.cli.sections import PREPARE
 from schemaquake.harness.console import configure_logging, stdout
 from schemaquake.harness.errors import ExitCode
 
@@ -16,7 +17,7 @@ __all__ = ["register"]
 
 def register(app: typer.Typer) -> None:
     """Add the command `doctor`."""
-    app.command("doctor")(doctor)
+    app.command("doctor", rich_help_panel=PREPARE)(doctor)
 
 
 def doctor(

@@ -46,6 +46,8 @@ __all__ = [
 ]
 
 _GOSSIP: Final = Gossip()
+_HERE: Final = "local"
+"""The kind of cluster that is started on this machine."""
 _SYSTEM: Final = re.compile(r"(?P<product>[a-z][a-z0-9-]*):(?P<version>(?P<major>\d+)\.(?P<minor>\d+)[\w.+-]*)")
 
 Launch: TypeAlias = Callable[[Collection[str]], Recipe]
@@ -102,6 +104,8 @@ class System:
     """How it is started on this machine; None if it is not."""
     jars: str | None = None
     """The version of Cassandra whose jars it is started from; None if it is not started here."""
+    cluster: str = _HERE
+    """The kind of cluster that it runs on where none is named: a name of the entry point group `schemaquake.clusters`."""
     container: Container | None = None
     """How it is started in a container where that is not by the image's own command, as Cassandra's are."""
 
@@ -167,6 +171,8 @@ def recipe_for(system: System, *, wanted: Collection[str] = ()) -> Recipe:
     Raises PlanError for a system that is not started here, saying where it runs.
     """
     if system.launch is None:
+        if system.cluster != _HERE:
+            raise PlanError(f"{system} is not started here: it runs on --cluster {system.cluster}")
         image = "" if system.container is None else f" with the image {system.container.image}:{system.version}"
         raise PlanError(
             f"{system} is not started here: it runs on deployed clusters (--cluster FILE.toml) and in containers{image} "

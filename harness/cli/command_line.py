@@ -14,13 +14,14 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
 import schemaquake
 from schemaquake.harness.cli.completion import ASKED, prepare
 from schemaquake.harness.cli.light_values import convert_lightly
+from schemaquake.harness.cli.sections import SectionedGroup
 from schemaquake.harness.console import stderr
 from schemaquake.harness.errors import ExitCode, SchemaquakeError
 from schemaquake.harness.extras import lacking_extra
@@ -31,6 +32,8 @@ from schemaquake.harness.standard_streams import flush_answers, make_safe
 __all__ = ["application", "main"]
 
 log = logging.getLogger(__name__)
+
+_EXIT_CODES: Final = ", ".join(f"{code.value} {code.name.lower().replace('_', ' ')}" for code in ExitCode)
 
 # typer contains its own copy of click and re-exports only the leaves of its tree of errors.
 _CLICK_ERRORS: tuple[type[Any], ...] = tuple(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
@@ -43,7 +46,9 @@ def application(command: str | None = None, *, listed: bool = False) -> typer.Ty
     """
     app = typer.Typer(
         name="schemaquake",
+        cls=SectionedGroup,
         help="Race schema changes on real Cassandra clusters, prove what breaks, and report it.",
+        epilog=f"Start with: schemaquake simulate. Exit codes: {_EXIT_CODES}.",
         callback=_options,  # without one, typer takes an only command for the whole application
         no_args_is_help=True,
         add_completion=False,

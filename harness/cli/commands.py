@@ -13,6 +13,7 @@ import typer
 
 from schemaquake.harness.cli import completion
 from schemaquake.harness.cli.json_output import print_json
+from schemaquake.harness.cli.sections import PREPARE, RUN
 from schemaquake.harness.console import configure_logging, stderr, write_line
 from schemaquake.harness.errors import ExitCode, PlanError
 from schemaquake.harness.installed_options import InstalledOption, options_of
@@ -40,8 +41,8 @@ _KINDS = (
 
 def register(app: typer.Typer) -> None:
     """Add `list`, `heal` and `completion`."""
-    app.command("list")(_list)
-    app.command("heal")(_heal)
+    app.command("list", rich_help_panel=PREPARE)(_list)
+    app.command("heal", rich_help_panel=RUN)(_heal)
     completion.register(app)
 
 

@@ -13,6 +13,7 @@ from typing import Annotated, Final
 
 import typer
 
+from schemaquake.harness.cli.sections import PREPARE
 from schemaquake.harness.console import write_line
 from schemaquake.harness.registry import load_all, names
 
@@ -37,7 +38,7 @@ class Shell(StrEnum):
 
 def register(app: typer.Typer) -> None:
     """Add `completion`."""
-    app.command("completion")(_completion)
+    app.command("completion", rich_help_panel=PREPARE)(_completion)
 
 
 def _completion(shell: Annotated[Shell, typer.Argument(help="the shell in which the script is read")]) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from schemaquake.harness.cli.json_output import print_json
+from schemaquake.harness.cli.sections import PUBLISH
 from schemaquake.harness.console import configure_logging, stderr
 from schemaquake.harness.errors import ExitCode
 
@@ -23,8 +24,8 @@ _STYLES = {"ok": "green", "differs": "bold red", "not checked": "yellow"}
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    app.command("bundle")(_bundle)
-    app.command("verify")(_verify)
+    app.command("bundle", rich_help_panel=PUBLISH)(_bundle)
+    app.command("verify", rich_help_panel=PUBLISH)(_verify)
 
 
 def _bundle(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from schemaquake.harness.cli.json_output import print_json
+from schemaquake.harness.cli.sections import PUBLISH
 from schemaquake.harness.console import configure_logging, stderr, write_line
 from schemaquake.harness.errors import ExitCode, PlanError
 
@@ -22,7 +23,7 @@ _HOUR_MS = 3_600_000
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("corpus")(_corpus)
+    app.command("corpus", rich_help_panel=PUBLISH)(_corpus)
 
 
 def _corpus(

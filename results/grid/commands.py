@@ -12,8 +12,10 @@ import typer
 
 from schemaquake.harness.cli.completion import complete_systems
 from schemaquake.harness.cli.json_output import print_json
+from schemaquake.harness.cli.sections import COMPARE
 from schemaquake.harness.console import configure_logging, stderr, write_line
 from schemaquake.harness.errors import ExitCode, JournalError, PlanError
+from schemaquake.results.runs.cluster_choice import usual_cluster
 from schemaquake.results.runs.option_lists import refuse_no_budget, split
 
 if TYPE_CHECKING:
@@ -42,8 +44,8 @@ _PLANNED: Final = (
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the command line."""
-    app.command("grid")(_grid)
-    app.command("rediscovered")(_rediscovered)
+    app.command("grid", rich_help_panel=COMPARE)(_grid)
+    app.command("rediscovered", rich_help_panel=COMPARE)(_rediscovered)
 
 
 def _grid(
@@ -73,7 +75,9 @@ def _grid(
     ] = None,
     nodes: Annotated[int, typer.Option(help="number of nodes")] = 3,
     seed: Annotated[int, typer.Option(help="seed of the schedule")] = 1,
-    cluster: Annotated[str, typer.Option(help="cluster provider")] = "local",
+    cluster: Annotated[
+        str | None, typer.Option(help="kind of cluster", show_default="that of the systems: local or simulated")
+    ] = None,
     settle_limit: Annotated[float, typer.Option(help="seconds to wait for schema agreement")] = 25,
     jobs: Annotated[int, typer.Option(help="clusters at the same time, limited by memory")] = 2,
     time_budget: Annotated[float | None, typer.Option(help="minutes after which no new cluster is started")] = None,
@@ -106,8 +110,9 @@ def _grid(
     if judge_again and resume is None:
         raise PlanError("--judge-again needs recorded runs: name the grid with --resume FOLDER")
     if resume is None:
+        systems = tuple(system) if system else _SYSTEMS
         plan = GridPlan(
-            systems=tuple(system) if system else _SYSTEMS,
+            systems=systems,
             modes=split(mode),  # type: ignore[arg-type]  # the workload rejects what is no mode
             cells=split(cells),
             pairs_once=quick,
@@ -117,7 +122,7 @@ def _grid(
             lanes=lanes,
             options=tuple(options or ()),
             request_timeout_s=_REQUEST_TIMEOUT_S,
-            cluster=cluster,
+            cluster=cluster or usual_cluster(systems),
             nodes=nodes,
             seed=seed,
             settle_limit_s=settle_limit,

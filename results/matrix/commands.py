@@ -15,9 +15,11 @@ import typer
 
 from schemaquake.harness.cli.completion import complete_names, complete_systems
 from schemaquake.harness.cli.json_output import print_json
+from schemaquake.harness.cli.sections import COMPARE
 from schemaquake.harness.console import configure_logging, stderr
 from schemaquake.harness.errors import ExitCode, PlanError
 from schemaquake.harness.installed_options import refuse_undeclared
+from schemaquake.results.runs.cluster_choice import usual_cluster
 from schemaquake.results.runs.option_lists import named_values, split
 from schemaquake.results.store.progress import plan_differences
 
@@ -35,7 +37,7 @@ _RESERVED_S: Final = 20.0
 
 def register(app: typer.Typer) -> None:
     """Add the command to the command line."""
-    app.command("matrix")(_matrix)
+    app.command("matrix", rich_help_panel=COMPARE)(_matrix)
 
 
 def _matrix(
@@ -96,7 +98,9 @@ def _matrix(
         str | None,
         typer.Option(help="how to restart the nodes after settling: together, rolling or none; default: together"),
     ] = None,
-    cluster: Annotated[str | None, typer.Option(help="cluster provider; default: local")] = None,
+    cluster: Annotated[
+        str | None, typer.Option(help="kind of cluster; default: that of the systems, local or simulated")
+    ] = None,
     option: Annotated[
         list[str] | None, typer.Option("-O", help="option of a workload or nemesis, as name=value")
     ] = None,
@@ -194,7 +198,9 @@ def planned(chosen: Preset | None, given: dict[str, Any]) -> MatrixPlan:
         del values["tries_max"]
     if "workloads" not in values | given:
         raise PlanError("no workload: name at least one with --workload (schemaquake list workloads)")
-    return MatrixPlan(**{**values, **given}, command=shell(["schemaquake", *sys.argv[1:]]))
+    values |= given
+    values.setdefault("cluster", usual_cluster(values["systems"]))
+    return MatrixPlan(**values, command=shell(["schemaquake", *sys.argv[1:]]))
 
 
 def _resumed(folder: Path, plan: MatrixPlan | None, given: dict[str, Any]) -> MatrixPlan:

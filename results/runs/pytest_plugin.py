@@ -265,6 +265,7 @@ def _plan(arguments: Mapping[str, Any]) -> Plan:
     from schemaquake.harness.errors import PlanError  # noqa: PLC0415
     from schemaquake.harness.installed_options import refuse_undeclared  # noqa: PLC0415
     from schemaquake.harness.model.plan import Plan  # noqa: PLC0415
+    from schemaquake.results.runs.cluster_choice import usual_cluster  # noqa: PLC0415
     from schemaquake.results.runs.option_lists import declared_names, with_shorthands  # noqa: PLC0415
 
     known = {field.name for field in fields(Plan)}
@@ -285,6 +286,8 @@ def _plan(arguments: Mapping[str, Any]) -> Plan:
                 f'a run has no "{argument}"; it has {", ".join(sorted(known))}, and its workloads\' options'
             )
         values["options"] = with_shorthands(values["workloads"], values.get("options", {}), options)
+    if values.get("cluster_file") is None:
+        values.setdefault("cluster", usual_cluster([values["system"]]))
     plan = Plan(**values)
     refuse_undeclared(plan.options, workloads=plan.workloads, nemeses=plan.nemeses, cluster=plan.cluster)
     return plan

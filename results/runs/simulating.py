@@ -9,6 +9,7 @@ import typer
 
 from schemaquake.harness.cli.completion import complete_names, complete_systems
 from schemaquake.harness.cli.json_output import print_json
+from schemaquake.harness.cli.sections import RUN
 from schemaquake.harness.console import configure_logging, stderr
 from schemaquake.harness.errors import ExitCode
 from schemaquake.results.runs.option_lists import named_values, split
@@ -21,7 +22,7 @@ _CLUSTER: Final = "simulated"
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("simulate")(_simulate)
+    app.command("simulate", rich_help_panel=RUN)(_simulate)
 
 
 def _simulate(

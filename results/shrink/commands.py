@@ -9,6 +9,7 @@ from typing import Annotated
 import orjson
 import typer
 
+from schemaquake.harness.cli.sections import RUN
 from schemaquake.harness.console import configure_logging, stderr
 from schemaquake.harness.errors import ExitCode, PlanError
 from schemaquake.results.runs.option_lists import refuse_no_budget
@@ -18,7 +19,7 @@ __all__ = ["register", "shrink_every_finding"]
 
 def register(app: typer.Typer) -> None:
     """Add the command of this package."""
-    app.command("shrink")(_shrink)
+    app.command("shrink", rich_help_panel=RUN)(_shrink)
 
 
 def _shrink(

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from schemaquake.harness.cli.json_output import print_json
+from schemaquake.harness.cli.sections import PUBLISH
 from schemaquake.harness.console import configure_logging, stderr
 from schemaquake.harness.errors import ExitCode
 
@@ -18,8 +19,8 @@ __all__ = ["register"]
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    app.command("publish")(_publish)
-    app.command("serve")(_serve)
+    app.command("publish", rich_help_panel=PUBLISH)(_publish)
+    app.command("serve", rich_help_panel=PUBLISH)(_serve)
 
 
 def _publish(

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from schemaquake.harness.cli.json_output import print_json
+from schemaquake.harness.cli.sections import MODEL
 from schemaquake.harness.console import configure_logging, stderr, write_line
 from schemaquake.harness.errors import ExitCode, PlanError
 
@@ -23,7 +24,7 @@ _SPARK_FROM: Final = 200
 
 def register(app: typer.Typer) -> None:
     """Add the command of this package."""
-    app.command("swarm")(_swarm)
+    app.command("swarm", rich_help_panel=MODEL)(_swarm)
 
 
 def _swarm(

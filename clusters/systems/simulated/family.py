@@ -98,6 +98,7 @@ class Simulated:
             cql=cql,
             product=_PRODUCT,
             version=blueprint.name,
+            cluster=_PRODUCT,
             features=real.features - _NOT_MODELLED - frozenset(blueprint.without),
             memory_mb=0,
             pull_delay_s=blueprint.pull_delay_s,

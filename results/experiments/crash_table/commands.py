@@ -13,6 +13,7 @@ import orjson
 import typer
 
 from schemaquake.harness.cli.json_output import print_json
+from schemaquake.harness.cli.sections import RUN
 from schemaquake.harness.console import configure_logging, stderr
 from schemaquake.harness.errors import ClusterError, PlanError
 
@@ -28,7 +29,7 @@ __all__ = ["register"]
 
 def register(app: typer.Typer) -> None:
     """Add the command of this package."""
-    app.command("crash-table")(_crash_table)
+    app.command("crash-table", rich_help_panel=RUN)(_crash_table)
 
 
 def _crash_table(

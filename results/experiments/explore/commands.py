@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from schemaquake.harness.cli.json_output import print_json
+from schemaquake.harness.cli.sections import MODEL
 from schemaquake.harness.console import configure_logging, stderr
 from schemaquake.harness.errors import ExitCode, PlanError
 
@@ -19,7 +20,7 @@ _SYSTEMS: Final = ("simulated:cassandra-5.0", "simulated:cassandra-6.0")
 
 def register(app: typer.Typer) -> None:
     """Add the command of this package."""
-    app.command("explore")(_explore)
+    app.command("explore", rich_help_panel=MODEL)(_explore)
 
 
 def _explore(

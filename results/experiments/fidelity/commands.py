@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from schemaquake.harness.cli.json_output import print_json
+from schemaquake.harness.cli.sections import MODEL
 from schemaquake.harness.console import configure_logging, stderr
 from schemaquake.harness.errors import ExitCode, PlanError
 
@@ -29,7 +30,7 @@ _SETTLE_LIMIT_S: Final = 10.0
 
 def register(app: typer.Typer) -> None:
     """Add the command of this package."""
-    app.command("model-against-server")(_compare)
+    app.command("model-against-server", rich_help_panel=MODEL)(_compare)
 
 
 def _compare(

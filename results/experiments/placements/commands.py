@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from schemaquake.harness.cli.json_output import print_json
+from schemaquake.harness.cli.sections import MODEL
 from schemaquake.harness.console import configure_logging, stderr
 from schemaquake.harness.errors import ExitCode, PlanError
 
@@ -20,8 +21,8 @@ __all__ = ["register"]
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this package."""
-    app.command("quorums")(_quorums)
-    app.command("placements")(_placements)
+    app.command("quorums", rich_help_panel=MODEL)(_quorums)
+    app.command("placements", rich_help_panel=MODEL)(_placements)
 
 
 # ── quorums ──────────────────────────────────────────────────────────────────────────────────────────────────────────

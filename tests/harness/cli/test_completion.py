@@ -35,7 +35,7 @@ def in_bash(*words: str) -> list[str]:
 
 
 def test_commands_options_and_names_are_completed():
-    assert in_bash("schemaquake", "re") == ["rediscovered", "report", "recover"]
+    assert in_bash("schemaquake", "re") == ["recover", "report", "rediscovered"]
     assert in_bash("schemaquake", "run", "--workl") == ["--workload"]
     drops = [name for name in names("workloads") if name.startswith("drop-")]
     assert in_bash("schemaquake", "run", "--workload", "register,drop-") == [f"register,{name}" for name in drops]

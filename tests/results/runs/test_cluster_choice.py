@@ -33,6 +33,15 @@ def test_without_a_file_the_options_count_and_else_the_defaults():
     assert chosen("docker", system="cassandra:5.0.9", nodes=5, keyspace_prefix="q").nodes == 5
 
 
+def test_without_a_kind_of_cluster_it_is_that_of_the_system(file):
+    assert chosen(None, system="cassandra:5.0.9").cluster == "local"
+    assert chosen(None, system="simulated:cassandra-5.0").cluster == "simulated"
+    assert chosen("docker", system="simulated:cassandra-5.0").cluster == "docker", "what was typed counts"
+    assert chosen(file(f'provider = "ssh"\n{TWO_NODES}'), system="simulated:cassandra-5.0").cluster == "ssh"
+    with pytest.raises(PlanError, match="is not a system"):
+        chosen(None, system="cassandr")
+
+
 def test_a_file_says_provider_system_nodes_and_prefix(file):
     path = file(f'provider = "ssh"\nsystem = "cassandra:4.1.7"\nkeyspace_prefix = "quake"\n{TWO_NODES}')
     assert chosen(path) == ClusterChoice(
