@@ -161,6 +161,8 @@ class NodeSchema:
     """What this system shows of its memory, `statements` of all objects or `columns` of tables; readings of 0.1 do not say it."""
     memory_error: str | None = None
     """The node's reason why its memory could not be read; null: none was given."""
+    release: str | None = None
+    """The release that the node said it is, where nodes may become another one; else None."""
 
     @property
     def remembers(self) -> bool:
@@ -349,6 +351,7 @@ def _schema(phase: str, node: str, rows: Sequence[Mapping[str, Any]], parse: _Pa
     ]
     memory_error: str | None = failures[0] if failures else None
     shows_memory: str | None = None
+    release: str | None = None
     live: dict[tuple[str, str, str], Live] = {}
     refusals: dict[tuple[str, str, str], str] = {}
     unanswered: set[tuple[str, str, str]] = set()
@@ -361,6 +364,7 @@ def _schema(phase: str, node: str, rows: Sequence[Mapping[str, Any]], parse: _Pa
             described = _describes_all(definition or {})
             memory_error = (definition or {}).get("memory_error", memory_error)
             shows_memory = (definition or {}).get("memory")
+            release = (definition or {}).get("release")
         if definition is None:
             continue
         key = (row["keyspace"], row["name"] or "")
@@ -396,6 +400,7 @@ def _schema(phase: str, node: str, rows: Sequence[Mapping[str, Any]], parse: _Pa
         described=described and authority not in _NODES_OWN and not failures,
         shows_memory=shows_memory,
         memory_error=memory_error,
+        release=release,
     )
 
 

@@ -1,7 +1,9 @@
 """Divergence: all nodes have one schema in the end, on disk and in memory, whatever their versions say.
 
 Judges each node's final reading against the others' and against itself. Equal versions are never enough: up to 5.0 a
-version is a digest of what is on disk, and a coordinator may have something else in memory.
+version is a digest of what is on disk, and a coordinator may have something else in memory. While nodes are of two
+releases, versions say nothing across them (an upgraded 6.0 shows one of its own until its log begins): there the disks
+are compared, by the options that both releases have.
 Finds: `schema-disagreement` (versions differ), `hidden-divergence` (versions are equal, schemas are not),
 `memory-disk-divergence` (a node serves another schema than the one it has on disk), `changed-by-restart` (all agreed on
 an object, no change followed, and after the restart it is another: `schemaquake.checkers.schema.restarts`). Where one log decides for the whole
@@ -128,8 +130,8 @@ def _disagreement(case: Evidence) -> Iterator[Anomaly | Doubt | None]:
     readings: dict[str, dict[str, NodeSchema]] = {}
     for phase in case.shown.phases:
         schemas = case.shown.of(phase)
-        versions = {schema.version for schema in schemas}
-        if len(versions) < 2 or None in versions:
+        schemas = tuple(schema for nodes in _releases(schemas) if not _agree(nodes) for schema in nodes)
+        if not schemas or _has_unread_version(schemas):
             continue
         moving = _find_moving(case, schemas) if (settles.get(phase) or {}).get("agreed") is True else ()
         if moving:
@@ -242,16 +244,13 @@ def _hidden(case: Evidence) -> Iterator[Anomaly | Doubt | None]:
     reaches = case.derive(Reaches)
     found: dict[tuple[SchemaObject, str], dict[str, dict[str, JSON]]] = {}
     judged: set[SchemaObject] = set()
-    for phase in case.shown.phases:
-        schemas = case.shown.of(phase)
-        versions = {schema.version for schema in schemas}
-        if len(versions) != 1 or None in versions:
-            continue
+    for phase, schemas in _agreeing(case):
+        is_mixed = len(_releases(schemas)) > 1
         remembering = [schema for schema in schemas if schema.remembers]
         unanswered = {SchemaObject(*subject) for schema in remembering for subject in schema.unanswered}
         whole = {schema.node: _disk(schema) for schema in schemas}
         remembered = {schema.node: _memory(schema) for schema in remembering}
-        for place, sides in _places(schemas, whole, remembered):
+        for place, sides in [("on disk", _in_common(whole))] if is_mixed else _places(schemas, whole, remembered):
             for subject in set().union(*sides.values()):
                 judged.add(subject)
                 if place == "in memory" and subject in unanswered:
@@ -271,6 +270,59 @@ def _hidden(case: Evidence) -> Iterator[Anomaly | Doubt | None]:
         yield _hidden_anomaly(case, subject, places) if places else None
 
 
+def _agreeing(case: Evidence) -> Iterator[tuple[str, Sequence[NodeSchema]]]:
+    """Yield by phase the nodes that must have one schema: those of each release that show one version, and, if all do, everybody."""
+    for phase in case.shown.phases:
+        schemas = case.shown.of(phase)
+        if _has_unread_version(schemas):
+            continue
+        releases = _releases(schemas)
+        agreeing = [nodes for nodes in releases if _agree(nodes)]
+        for nodes in agreeing:
+            yield phase, nodes
+        if len(agreeing) == len(releases) > 1:
+            yield phase, schemas
+
+
+def _releases(schemas: Iterable[NodeSchema]) -> Sequence[Sequence[NodeSchema]]:
+    """Group readings by the release that they name, if all do."""
+    releases: dict[str | None, list[NodeSchema]] = {}
+    everybody = list(schemas)
+    if any(schema.release is None for schema in everybody):
+        return [everybody]
+    for schema in everybody:
+        releases.setdefault(schema.release, []).append(schema)
+    return list(releases.values())
+
+
+def _agree(schemas: Iterable[NodeSchema]) -> bool:
+    return len({schema.version for schema in schemas}) == 1
+
+
+def _has_unread_version(schemas: Iterable[NodeSchema]) -> bool:
+    return any(schema.version is None for schema in schemas)
+
+
+def _in_common(disks: Mapping[str, Mapping[SchemaObject, JSON]]) -> Mapping[str, Mapping[SchemaObject, JSON]]:
+    """Leave out of tables and views the options that not all nodes that have the object name: a release has options of its own."""
+    known: dict[SchemaObject, set[str]] = {}
+    for disk in disks.values():
+        for subject, definition in disk.items():
+            if isinstance(definition, dict) and isinstance(options := definition.get("options"), dict):
+                known.setdefault(subject, set(options)).intersection_update(options)
+
+    def common(subject: SchemaObject, definition: JSON) -> JSON:
+        if subject not in known or not isinstance(definition, dict):
+            return definition
+        options = definition.get("options") or {}
+        return {**definition, "options": {name: value for name, value in options.items() if name in known[subject]}}
+
+    return {
+        node: {subject: common(subject, definition) for subject, definition in disk.items()}
+        for node, disk in disks.items()
+    }
+
+
 def _facts(subject: SchemaObject, schema: NodeSchema, place: str) -> Facts | None:
     if place == "in memory" and schema.source != "memory":
         return facts_of_memory(subject, schema.live.get(subject))
@@ -281,8 +333,14 @@ def _hidden_anomaly(
     case: Evidence, subject: SchemaObject, places: Mapping[str, Mapping[str, Mapping[str, JSON]]]
 ) -> Anomaly:
     suspects = _suspects(case, subject)
-    versions = {phase: case.shown.of(phase)[0].version for readings in places.values() for phase in readings}
-    agreed = listing(sorted({str(version) for version in versions.values()}))
+    versions: dict[str, JSON] = {}
+    told: set[str] = set()
+    for phase, shown in ((phase, shown) for readings in places.values() for phase, shown in readings.items()):
+        one_each = [nodes[0] for nodes in _releases(s for s in case.shown.of(phase) if s.node in shown)]
+        is_mixed = len(one_each) > 1
+        versions[phase] = {str(one.release): one.version for one in one_each} if is_mixed else one_each[0].version
+        told |= {f"{one.version} of {one.release}" if is_mixed else str(one.version) for one in one_each}
+    who = "the nodes of each release" if any(isinstance(one, dict) for one in versions.values()) else "all nodes"
     return anomaly(
         "hidden-divergence",
         objects=[subject.key],
@@ -291,7 +349,7 @@ def _hidden_anomaly(
         evidence={"versions": versions, "definitions": places},
         explanation=Argument(
             suspects,
-            f"all nodes report the schema version {agreed}, so all must have the same {subject.kind} {subject.key}.",
+            f"{who} report the schema version {listing(sorted(told))}, so all must have the same {subject.kind} {subject.key}.",
             "; ".join(_apart(place, readings) for place, readings in places.items()) + ".",
         ),
     )

@@ -470,3 +470,49 @@ def test_the_only_keyspace_of_all_memories_may_not_be_missing_where_they_are_rea
     *disk, keyspace = MEMORY
     assert types([statements, *disk, table]) == ["memory-disk-divergence"]
     assert types([statements, *disk, table, keyspace]) == []
+
+
+# ── nodes of two releases ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def mixed(*tables: str, versions: Sequence[str] = ("v1", "v0", "v0")) -> list[str]:
+    """Readings of a cluster whose n2 and n3 were upgraded: their version says nothing beside that of n1."""
+    nodes = zip(("n1", "n2", "n3"), versions, ("5.0.9", "6.0-alpha2", "6.0-alpha2"), strict=True)
+    return [f'settled {node} version {version} {{"release": "{release}"}}' for node, version, release in nodes] + [
+        *tables
+    ]
+
+
+def options(nodes: str, **named: str) -> str:
+    listed = ", ".join(f'"{name}": "{value}"' for name, value in named.items())
+    return f'settled {nodes} table k.t id=1 a:int* c:int {{"options": {{{listed}}}}}'
+
+
+def test_versions_of_two_releases_are_not_compared() -> None:
+    assert verdict(mixed(TABLE)).valid is True
+    assert verdict(mixed(options("n1", comment="x"), options("n2,n3", comment="x", fast_path="keyspace"))).valid is True
+
+
+@pytest.mark.parametrize(
+    ("tables", "nodes"),
+    [
+        (
+            ("settled n1 table k.t id=1 a:int*", "settled n2,n3 table k.t id=1 a:int* c:int"),
+            "v0 of 6.0-alpha2 and v1 of 5.0.9",
+        ),
+        ((options("n1", comment="x"), options("n2,n3", comment="y", fast_path="keyspace")), "v1 of 5.0.9"),
+        (("settled n2,n3 table k.t id=1 a:int* c:int",), "v1 of 5.0.9"),
+        (("settled n1,n2 table k.t id=1 a:int* c:int", "settled n3 table k.t id=2 a:int* c:int"), "v0"),
+    ],
+)
+def test_disks_of_two_releases_are_compared(tables: Sequence[str], nodes: str) -> None:
+    found = finding(mixed(*tables))
+    assert found.type == "hidden-divergence"
+    assert nodes in found.explanation
+
+
+def test_nodes_of_one_release_still_have_to_agree() -> None:
+    found = finding(mixed(TABLE, versions=("v1", "v0", "v9")))
+    assert (found.type, found.nodes) == ("schema-disagreement", ("n2", "n3"))
+    unnamed = ["settled n1 version v1", *mixed(TABLE)[1:]]
+    assert types(unnamed) == ["schema-disagreement"]
