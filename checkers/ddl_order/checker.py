@@ -34,7 +34,7 @@ from schemaquake.checkers.ddl_order.components import (
     drop_idle_guards,
     find_components,
 )
-from schemaquake.checkers.ddl_order.model import model_change, model_refusal
+from schemaquake.checkers.ddl_order.model import Dependents, model_change, model_refusal
 from schemaquake.checkers.ddl_order.observation import model_reading
 from schemaquake.checkers.ddl_order.variables import Change
 from schemaquake.checkers.ddl_order.vocabulary import read_vocabulary
@@ -78,11 +78,7 @@ class SchemaLinearizability:
         is_fresh = bool(case.readings.schemas) and all(
             schema.asks_before_it_answers for schema in case.readings.schemas
         )
-        # DESCRIBE came with 4.0; where nodes are being upgraded, some may be older. ScyllaDB has other dependents.
-        keeps_dependents = bool(case.readings.schemas) and all(
-            schema.shows_memory == "statements" and not schema.asks_before_it_answers
-            for schema in case.readings.schemas
-        )
+        dependents = _dependents(case)
         refused: dict[str, list[PairedOperation]] = {}
         for operation in changes.all if is_fresh else ():
             if not operation.possible and operation.f in SCHEMA_CHANGES and operation.completed is not None:
@@ -97,7 +93,7 @@ class SchemaLinearizability:
                 case.begins,
                 follows_log=follows_log,
                 is_fresh=is_fresh,
-                keeps_dependents=keeps_dependents and case.notes.upgrades.mixed is None,
+                dependents=dependents,
                 refused=refused.get(keyspace, ()),
             )
             now = time.monotonic()
@@ -119,6 +115,18 @@ class SchemaLinearizability:
         )
 
 
+def _dependents(case: Evidence) -> Dependents:
+    """Tell what keeps a column from being dropped; where nodes are being upgraded, some may be older."""
+    schemas = case.readings.schemas
+    if not schemas or case.notes.upgrades.mixed is not None:
+        return "none"
+    if all(schema.asks_before_it_answers for schema in schemas):
+        return "by views"
+    # DESCRIBE came with 4.0; ScyllaDB before group 0 has it, too, and has other dependents.
+    is_described = all(schema.shows_memory == "statements" and not schema.asks_before_it_answers for schema in schemas)
+    return "of the table" if is_described else "none"
+
+
 class _KeyspaceProblem:
     """The components of one keyspace, decided one after another."""
 
@@ -132,13 +140,13 @@ class _KeyspaceProblem:
         *,
         follows_log: bool,
         is_fresh: bool,
-        keeps_dependents: bool,
+        dependents: Dependents,
         refused: Sequence[PairedOperation],
     ) -> None:
         """`is_fresh`: coordinators know all that was committed before, so that the refusals prove something, too."""
         self._follows_log = follows_log
         self._is_fresh = is_fresh
-        self._keeps_dependents = keeps_dependents
+        self._dependents = dependents
         self._refused = refused
         self._possible = possible
         self._texts = texts
@@ -157,7 +165,7 @@ class _KeyspaceProblem:
                 self._vocabulary,
                 follows_log=self._follows_log,
                 is_fresh=self._is_fresh,
-                keeps_dependents=self._keeps_dependents,
+                dependents=self._dependents,
             )
             if modelled is not None:
                 yield Event(

@@ -3,8 +3,9 @@
 Guards are what Cassandra's own validation promises: CREATE only what is absent, with the types, functions and base that
 it names; DROP only what exists and nothing uses; ALTER only what is there. Where versions differ, the model allows what
 any of them allows: dropping an indexed column takes the index along, as up to 2.2, although 3.0 and later refuse it. Servers
-that are known to be of 4.0 or later (`keeps_dependents`) keep a column that an index or any view of its table depends on.
-Source: CEP-21, "Schema Management"; the validation in `cql3/statements/schema` of 2.1 to 6.0.
+that are known to be of 4.0 or later keep a column that an index or any view of its table depends on, and ScyllaDB one that a
+view has, its own one of an index included (`Dependents`).
+Source: CEP-21, "Schema Management"; the validation in `cql3/statements/schema` of 2.1 to 6.0, and in ScyllaDB's `alter_table_statement`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 import orjson
 
@@ -41,7 +42,10 @@ from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.harness.ddl.cql import indexed_column
 from schemaquake.harness.model.operation import JSON
 
-__all__ = ["model_change", "model_refusal"]
+__all__ = ["Dependents", "model_change", "model_refusal"]
+
+Dependents: TypeAlias = Literal["none", "of the table", "by views"]
+"""What keeps a column from being dropped: nothing for certain; an index on it and any view of its table; a view that has it."""
 
 _THERE: Final = re.compile(r"\balready exist", re.IGNORECASE)
 """The words of servers for a CREATE of what is there."""
@@ -53,7 +57,7 @@ def model_change(
     *,
     follows_log: bool = False,
     is_fresh: bool = False,
-    keeps_dependents: bool = False,
+    dependents: Dependents = "none",
 ) -> Change | None:
     """Model one possible schema change of the keyspace as guards and effects; None if it cannot have changed anything.
 
@@ -62,7 +66,7 @@ def model_change(
     coordinator asks the log first (`is_fresh`). Where the client could not tell a no-op from a change, the change is optional.
 
     Where a log decides (`follows_log`), a coordinator compares its schema before and after: it also says that it made a
-    change if another one's came in between, and its own was the no-op.
+    change if another one's came in between, and its own was the no-op. One that asks the log first says it of its own alone.
     """
     value = operation.argument
     conditional = bool(value.get("if_exists") or value.get("if_not_exists"))
@@ -74,9 +78,11 @@ def model_change(
         )
     certain = operation.type == "ok" and (not conditional or applied is True)
     made = _MAKERS[operation.f](value, vocabulary)
-    if keeps_dependents and operation.f == "drop-column":
-        made = replace(made, guards=(*made.guards, *_depend_on_column(value, vocabulary)))
-    if not (certain and conditional and follows_log):
+    if dependents != "none" and operation.f == "drop-column":
+        made = replace(
+            made, guards=(*made.guards, *_depend_on_column(value, vocabulary, by_views=dependents == "by views"))
+        )
+    if not (certain and conditional and follows_log) or is_fresh:
         return Change(required=certain, alternatives=(made,))
     proof = _proof_of_no_op(operation.f, value, vocabulary)
     return Change(required=True, alternatives=(made, Alternative(() if proof is None else (proof,))))
@@ -219,14 +225,23 @@ def _drop_column(value: Mapping[str, Any], vocabulary: Vocabulary) -> Alternativ
     )
 
 
-def _depend_on_column(value: Mapping[str, Any], vocabulary: Vocabulary) -> Iterator[Guard]:
-    """List guards that no index is on a column, and no view on its table."""
+def _depend_on_column(value: Mapping[str, Any], vocabulary: Vocabulary, *, by_views: bool) -> Iterator[Guard]:
+    """List guards that no index is on a column, and no view on its table.
+
+    By views: that of an index on a part of a collection may not have the column, and no view has a static one.
+    """
     k, name, column = vocabulary.keyspace, value["name"], value["column"]
+    types = vocabulary.written.get(Variable("column", k, name, column), ())
+    is_whole = not any(cql_type.startswith(_COLLECTIONS) for cql_type in types)
     for index, tables in sorted(vocabulary.indexes.items()):
-        if name in tables:
+        if name in tables and (is_whole or not by_views):
             text = f"index {k}.{index} is not on column {column} of {k}.{name}"
             yield Guard(Variable("index", k, index), _differs((name, column)), text)
-    yield from _not_viewed(name, vocabulary)
+    if not (by_views and column in vocabulary.statics.get(name, ())):
+        yield from _not_viewed(name, vocabulary)
+
+
+_COLLECTIONS: Final = ("list<", "map<", "set<")
 
 
 def _not_viewed(table: str, vocabulary: Vocabulary) -> Iterator[Guard]:

@@ -1,13 +1,14 @@
 """Observations: a node's final reading as guards on every variable of a keyspace.
 
 Judged: the existence of objects, the columns of tables (types only where the reading spells one of those that were asked for),
-options that a statement of the history set, the fields of types, the names of indexes, the replication factor. Where a
+options that a statement of the history set, the fields of types, the columns of indexes, the replication factor. Where a
 reading is not clear, it has no guard.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 import orjson
@@ -32,6 +33,7 @@ from schemaquake.checkers.ddl_order.vocabulary import Vocabulary
 from schemaquake.checkers.evidence.cql_types import canonical
 from schemaquake.checkers.evidence.node_schemas import NodeSchema, Table
 from schemaquake.checkers.evidence.option_values import can_be
+from schemaquake.harness.model.operation import JSON
 
 __all__ = ["model_reading"]
 
@@ -142,15 +144,34 @@ def _routine_shown(variable: Variable, schema: NodeSchema, _: Vocabulary) -> Gua
     return _presence(variable, shown=key in schema.functions or key in schema.aggregates)
 
 
-def _index_shown(variable: Variable, schema: NodeSchema, _: Vocabulary) -> Guard:
-    on = {t.name for t in schema.tables.values() if t.keyspace == variable.keyspace and variable.name in t.indexes}
+def _index_shown(variable: Variable, schema: NodeSchema, vocabulary: Vocabulary) -> Guard:
+    on = {
+        table.name: table.indexes[variable.name].get("target")
+        for table in schema.tables.values()
+        if table.keyspace == variable.keyspace and variable.name in table.indexes
+    }
     if not on:
         return _presence(variable, shown=False)
-    return Guard(
-        variable,
-        lambda held: held in (UNKNOWN, "index") or (isinstance(held, tuple) and held[0] in on),
-        f"{title(variable)} is on {', '.join(sorted(on))}",
-    )
+
+    def allows(held: Value) -> bool:
+        if not isinstance(held, tuple):
+            return held in (UNKNOWN, "index")
+        table, column = held
+        return table in on and _is_on(on[table], column, vocabulary.renames.get(table, ()))
+
+    places = (table if target is None else f"{table} ({target})" for table, target in sorted(on.items()))
+    return Guard(variable, allows, f"{title(variable)} is on {', '.join(places)}")
+
+
+def _is_on(target: JSON, column: str, renames: Collection[tuple[str, str]]) -> bool:
+    """Tell if what a node shows as an index's target may name this column, by its first or any later name."""
+    if not isinstance(target, str):
+        return True
+    names = [column]
+    for name in names:  # grows while it is walked
+        names += {new for old, new in renames if old == name} - set(names)
+    # The column stands within what is indexed of it, values(c), or in a map of lists of columns.
+    return not set(names).isdisjoint(re.findall(r"\w+", target)) or any(not name.isidentifier() for name in names)
 
 
 def _presence(variable: Variable, *, shown: bool) -> Guard:

@@ -27,6 +27,10 @@ class Vocabulary:
     keyspace: str
     columns: dict[str, set[str]] = field(default_factory=dict)
     options: dict[str, set[str]] = field(default_factory=dict)
+    statics: dict[str, set[str]] = field(default_factory=dict)
+    """For each table, the columns that some change declares as static."""
+    renames: dict[str, set[tuple[str, str]]] = field(default_factory=dict)
+    """For each table, (old, new) names of columns."""
     fields: dict[str, set[str]] = field(default_factory=dict)
     indexes: dict[str, set[str]] = field(default_factory=dict)
     """Tables on which an index of that name may be."""
@@ -131,13 +135,16 @@ def _learn_relation(vocabulary: Vocabulary, f: str, name: str, value: Mapping[st
         vocabulary.relations.add(value["base"])
         vocabulary.columns.setdefault(value["base"], set()).update(value["primary_key"])
     declared = value.get("columns") or ([value["column"]] if f == "add-column" else [])
-    for part, cql_type, *_ in declared:
+    for part, cql_type, *kind in declared:
         columns.add(part)
+        if "static" in kind or value.get("static") or cql_type.lower().endswith(" static"):
+            vocabulary.statics.setdefault(name, set()).add(part)
         _learn_type(vocabulary, Variable("column", k, name, part), cql_type)
     if f == "drop-column":
         columns.add(value["column"])
     if f == "rename-column":
         columns.update((value["column"], value["to"]))
+        vocabulary.renames.setdefault(name, set()).add((value["column"], value["to"]))
 
 
 def _learn_routine(vocabulary: Vocabulary, f: str, name: str, value: Mapping[str, Any]) -> None:

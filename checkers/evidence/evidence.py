@@ -76,7 +76,7 @@ class Evidence:
         """The schema changes. Raises HistoryError."""
         return SchemaChanges(
             self.operations(SchemaChanges.functions),
-            follows_log=lambda: any(schema.follows_log for schema in self.shown.schemas),
+            mistakes_no_ops=lambda: any(schema.mistakes_no_ops for schema in self.shown.schemas),
         )
 
     @cached_property

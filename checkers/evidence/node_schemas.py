@@ -179,6 +179,11 @@ class NodeSchema:
         """True if a coordinator carries out all that was committed before it decides on a change (group 0's read barrier)."""
         return self.authority == GROUP_HISTORY
 
+    @property
+    def mistakes_no_ops(self) -> bool:
+        """True if a coordinator may answer a no-op of IF [NOT] EXISTS as a change: it compares its schema, that may lag behind a log."""
+        return self.follows_log and not self.asks_before_it_answers
+
     def stored(self) -> Mapping[tuple[str, str, str], JSON]:
         """Return the objects on the node's disk as comparable values, by (kind, keyspace, name); a table with its id."""
         disk: dict[tuple[str, str, str], JSON] = {

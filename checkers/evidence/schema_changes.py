@@ -74,11 +74,13 @@ class SchemaChanges:
     functions: Final = SCHEMA_CHANGES | {"cql"}
     """The functions of operations that change the schema, or may."""
 
-    def __init__(self, changes: Sequence[PairedOperation], *, follows_log: Callable[[], bool] = lambda: False) -> None:
+    def __init__(
+        self, changes: Sequence[PairedOperation], *, mistakes_no_ops: Callable[[], bool] = lambda: False
+    ) -> None:
         """Take the operations of these functions, in order of invocation.
 
-        `follows_log` tells if the system has its changes from one log. A coordinator then compares its schema before and
-        after: where it was behind, it answers a no-op of IF [NOT] EXISTS as the change that another one had made.
+        `mistakes_no_ops` tells if a coordinator compares its schema before and after a change of a log: where it was behind,
+        it answers a no-op of IF [NOT] EXISTS as the change that another one had made.
         """
         self.all = changes
         """Every schema change as it was answered, failed ones too, in order of invocation."""
@@ -88,7 +90,7 @@ class SchemaChanges:
             if operation.f != "cql" and (operation.acknowledged or operation.type == "info")
         ]
         """Those that may have taken effect; whether it was this one is open where another may have come before it."""
-        if (twins := _may_be_no_ops(self.possible)) and follows_log():
+        if (twins := _may_be_no_ops(self.possible)) and mistakes_no_ops():
             self.possible = [_left_open(one) if one.index in twins else one for one in self.possible]
         self._texts = [operation for operation in self.all if operation.f == "cql" and _may_change(operation)]
         self._texts_of: dict[str, Sequence[PairedOperation]] = {}

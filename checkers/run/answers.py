@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemaquake.checkers.evidence.evidence import Evidence
+from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import SchemaChanges, SchemaObject, certainly_applied, target
 from schemaquake.checkers.findings.explanation import listing
 from schemaquake.checkers.run.admission import Admission
@@ -56,6 +57,7 @@ def find_misplaced_answers(evidence: Evidence) -> Iterator[str]:
     yield from _find_wordless_refusals(events)
     yield from _find_baseless_refusals(evidence.changes)
     yield from _find_unfounded_refusals(evidence)
+    yield from _find_unknown_owners(evidence)
     yield from _find_silent_phases(evidence, asked["time"].to_numpy())
     yield from _find_unmade_keyspaces(evidence, events)
     yield from _find_never_acknowledged(events)
@@ -123,16 +125,66 @@ def _find_unfounded_refusals(evidence: Evidence) -> Iterator[str]:
         for change in evidence.changes.all
         if change.type == "fail"
         and _NO_REFUSAL.search(change.error or "") is None
-        and not evidence.notes.active(change.invoked - _RECOVERY_NS, change.completed)
-        and not evidence.notes.membership.is_changing(
-            change.invoked, change.completed or change.invoked, spread_ns=_RECOVERY_NS
-        )
-        and not evidence.notes.upgrades.operations
+        and _is_undisturbed(evidence, change)
         and admission.is_certain(change.index)
     ]
     if found:
         text = f"{len(found)} schema changes were refused although the schema certainly admits them"
         yield f"{text}, the first of them {found[0].text()}"
+
+
+def _is_undisturbed(evidence: Evidence, change: PairedOperation) -> bool:
+    """Tell if a change was asked for long after any fault or operation on the ring, in a run without an upgrade."""
+    ended = change.invoked if change.completed is None else change.completed
+    return (
+        not evidence.notes.active(change.invoked - _RECOVERY_NS, ended)
+        and not evidence.notes.membership.is_changing(change.invoked, ended, spread_ns=_RECOVERY_NS)
+        and not evidence.notes.upgrades.operations
+    )
+
+
+def _find_unknown_owners(evidence: Evidence) -> Iterator[str]:
+    """Yield how many changes were refused because their keyspace is not there, by a coordinator that must know it.
+
+    One that acknowledged the CREATE knows it from then on, and so does any other one that asks the log before it answers.
+    """
+    changes = evidence.changes
+    schemas = evidence.readings.schemas
+    asks_first = bool(schemas) and all(schema.asks_before_it_answers for schema in schemas)
+    found = [
+        change
+        for change in changes.all
+        if change.type == "fail"
+        and change.f in SCHEMA_CHANGES
+        and change.f != "create-keyspace"
+        and _is_without_keyspace(change)
+        and _is_known(changes, change, by_all=asks_first)
+        and _is_undisturbed(evidence, change)
+    ]
+    if found:
+        text = f"{len(found)} schema changes were refused because their keyspace is not there, which their coordinator knew"
+        yield f"{text}, the first of them {found[0].text()}"
+
+
+def _is_without_keyspace(change: PairedOperation) -> bool:
+    """Tell if a change was refused because there is no such keyspace, in the words of any release."""
+    name = rf"['\"]?{re.escape(change.argument['keyspace'])}\b['\"]?"
+    absent = rf"keyspace {name} (doesn.t|does not) exist|(non.?existing|unknown|no such|find a|find) keyspace {name}"
+    return re.search(f"(?i){absent}", change.error or "") is not None
+
+
+def _is_known(changes: SchemaChanges, change: PairedOperation, *, by_all: bool) -> bool:
+    """Tell if the coordinator of a change certainly knew its keyspace: nothing possible can have removed it since its CREATE."""
+    keyspace = SchemaObject("keyspace", change.argument["keyspace"], "")
+    ended = change.invoked if change.completed is None else change.completed
+    removals = [one for one in changes.drops(keyspace) if one.invoked <= ended]
+    return not changes.texts(keyspace.keyspace) and any(
+        certainly_applied(create)
+        and (by_all or create.node == change.node)
+        and create.entirely_before(change)
+        and all(removal.entirely_before(create) for removal in removals)
+        for create in changes.creates(keyspace)
+    )
 
 
 def _find_silent_phases(evidence: Evidence, times: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Iterator[str]:

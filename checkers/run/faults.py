@@ -146,6 +146,8 @@ class _FaultNotes:
             yield f"the main phase ended before the first of {planned} planned operations on the topology began"
         elif (left := planned - self._operations - len(self.of("operation-skipped"))) > 0:
             yield f"{left} of {planned} planned operations on the topology neither began nor were skipped"
+        elif left < 0 and any("ids" in note for note in self.of("faults-planned")):
+            yield f"{planned - left} operations on the topology began or were skipped, and {planned} were planned"
 
 
 def _reasons(notes: list[Mapping[str, Any]]) -> list[str]:

@@ -149,6 +149,20 @@ def _list_missing_logs(notes: Notes, entries: Iterable[_Entry]) -> Iterator[Doub
             yield Doubt(
                 "unread", f"{node} served after {served} starts, and logs of {len(boots[node])} of them were read"
             )
+        elif missing := _list_missing_starts(notes, node, boots[node]):
+            yield Doubt("unread", f"of the log of {node} nothing was read of start {listing(map(str, missing))}")
+
+
+def _list_missing_starts(notes: Notes, node: str, boots: Collection[int]) -> Sequence[int]:
+    """List the starts of a node, by their numbers, of which its log must have something; one that failed may have left nothing."""
+    missing = [boot for boot in range(max(boots)) if boot not in boots]
+    first = any(start.node == node and start.phase == "boot" and start.served for start in notes.starts)
+    failed = sum(start.node == node and not start.served for start in notes.starts)
+    for event, value in notes.all:
+        if "becomes" in value and node in (value.get("nodes") or ()) and event["type"] != "invoke":
+            attempts = (value.get("effect") or {}).get("attempts") or [{}]
+            failed += sum(attempt.get("outcome", event["type"]) != "ok" for attempt in attempts)
+    return missing if len(missing) > failed or (first and 0 in missing) else ()
 
 
 def _parse_entry(row: Mapping[str, JSON]) -> _Entry:

@@ -55,10 +55,18 @@ class PossibleValue:
 
 @dataclass(slots=True)
 class _Life:
-    """The possible changes of one object as a whole; `settled` is the latest begin (ns) of a certain CREATE or DROP of it."""
+    """The possible changes of one object as a whole; `settled` is the latest begin (ns) of a certain CREATE or DROP of it.
+
+    `tables` has, for an index that may be on several tables, the same of each of them: its DROP takes only an index of its own along.
+    """
 
     creates: list[PairedOperation] = field(default_factory=list)
     settled: int = -1
+    tables: dict[str, int] = field(default_factory=dict)
+
+    def settled_after(self, operation: PairedOperation) -> int:
+        """Return the latest begin (ns) of a certain change after which what `operation` made is not there; -1: none."""
+        return max(self.settled, self.tables.get(operation.argument.get("table", ""), -1))
 
 
 class PossibleParts:
@@ -78,8 +86,12 @@ class PossibleParts:
             life = self._lives[subject] = _Life(list(changes.creates(subject)))
             for create in life.creates:
                 self._leave_out(create, subject)
-            ends = (*life.creates, *changes.drops(subject))
-            life.settled = max((end.invoked for end in ends if certainly_applied(end)), default=-1)
+            for end in filter(certainly_applied, (*life.creates, *changes.drops(subject))):
+                if subject.kind == "index" and end.f == "drop-table":
+                    table = end.argument["name"]
+                    life.tables[table] = max(end.invoked, life.tables.get(table, -1))
+                else:
+                    life.settled = max(end.invoked, life.settled)
 
     def _leave_out(self, create: PairedOperation, subject: SchemaObject) -> None:
         """Add that a CREATE makes its object without the columns, fields and options that only other changes name."""
@@ -111,7 +123,7 @@ class PossibleParts:
     def may_exist(self, subject: SchemaObject) -> bool:
         """Tell if the object can be there in the end: a CREATE of it may have come after everything that certainly removed it."""
         life = self._lives.get(subject)
-        return life is None or any(not _before(create, life.settled) for create in life.creates)
+        return life is None or any(not _before(create, life.settled_after(create)) for create in life.creates)
 
     def was_there(self, create: PairedOperation) -> bool:
         """Tell if the object of a CREATE certainly was there all the time: acknowledged before it, and nothing possible removed it since."""
@@ -133,9 +145,14 @@ class PossibleParts:
             return ()
         certain = (write.operation.invoked for write in writes if certainly_applied(write.operation))
         life = self._lives.get(part.subject)
-        settled = max((*certain, -1 if life is None else life.settled), default=-1)
+        written = max(certain, default=-1)
+        left = (
+            write
+            for write in writes
+            if not _before(write.operation, max(written, -1 if life is None else life.settled_after(write.operation)))
+        )
         # The part itself may be come to again: a name that was given away and got back has what it had before.
-        return list(self._followed((write for write in writes if not _before(write.operation, settled)), set()))
+        return list(self._followed(left, set()))
 
     def all_values(self, part: Part) -> Sequence[PossibleValue]:
         """Return every value that the part may ever have had; renames are followed."""

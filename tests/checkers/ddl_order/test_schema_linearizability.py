@@ -340,6 +340,72 @@ def test_an_index_that_went_with_its_column_was_not_there_where_a_server_describ
     assert check(kept, [DESCRIBES, with_both]).valid is True
 
 
+INDEXED = (
+    'settled n1,n2 table k.t id=1 a:int* c:int v:int {{"indexes": {{"i": {{"kind": "COMPOSITES", "target": "{}"}}}}}}'
+)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "target", "valid"),
+    [
+        ("info OperationTimedOut", "ok", "c", False),
+        ("info OperationTimedOut", "ok", "v", True),
+        ("ok", "info OperationTimedOut", "c", True),
+        ("info OperationTimedOut", "info OperationTimedOut", "c", True),
+        ("info OperationTimedOut", "info OperationTimedOut", "values(c)", True),
+        ("info OperationTimedOut", "fail AlreadyExists: i", "c", True),
+    ],
+)
+def test_an_index_is_on_the_column_of_the_one_create_that_came_first(
+    first: str, second: str, target: str, *, valid: bool
+) -> None:
+    history = [*SETUP, *TABLE, "@10 p0 n1 invoke create-index k.i t c", "@11 p1 n2 invoke create-index k.i t v"]
+    history += [f"@12 p1 n2 {second}", f"@13 p0 n1 {first}"]
+    assert check(history, [INDEXED.format(target)]).valid is valid
+
+
+def test_an_index_follows_its_column_through_renames() -> None:
+    history = [*SETUP, "@5 p5 n1 invoke create-table k.t a:int* b:int+", "@6 p5 n1 ok"]
+    history += ["@10 p0 n1 invoke create-index k.i t b", "@11 p0 n1 ok"]
+    history += ["@12 p0 n1 invoke rename-column k.t b>c", "@13 p0 n1 ok", "@14 p0 n1 invoke rename-column k.t c>d"]
+    shown = (
+        'settled n1,n2 table k.t id=1 a:int* d:int+ {{"indexes": {{"i": {{"kind": "COMPOSITES", "target": "{}"}}}}}}'
+    )
+    for target, valid in (("d", True), ("c", True), ("b", True), ("a", False)):
+        assert check([*history, "@15 p0 n1 ok"], [shown.format(target)]).valid is valid
+
+
+@pytest.mark.parametrize(
+    ("authority", "answer", "dropped", "valid"),
+    [
+        ("group0", "true", "ok", False),
+        ("group0", "true", "fail InvalidRequest: no", False),
+        ("group0", "false", "ok", True),
+        ("group0", "true", "info OperationTimedOut", False),
+        ("log", "true", "ok", True),
+    ],
+)
+def test_where_coordinators_ask_first_an_acknowledged_index_was_made(
+    authority: str, answer: str, dropped: str, *, valid: bool
+) -> None:
+    """CREATE INDEX IF NOT EXISTS beside the DROP of its column, and no index in the end."""
+    history = [*SETUP, *TABLE, "@10 p1 n2 invoke drop-column k.t c"]
+    history += [
+        f"@11 p0 n1 invoke create-index k.i t c {NO_OP}",
+        f'@12 p0 n1 ok {{"applied": {answer}}}',
+        f"@13 p1 n2 {dropped}",
+    ]
+    columns = ["a int PRIMARY KEY", *(["c int"] if "fail" in dropped else []), "v int"]
+    replication = "{'class': 'SimpleStrategy', 'replication_factor': '3'}"
+    readings = [
+        f'settled n1,n2 version v9 {{"authority": "{authority}"}}',
+        WITHOUT_IT if "fail" not in dropped else "settled n1,n2 table k.t id=1 a:int* c:int v:int",
+        f"settled n1,n2 live k CREATE KEYSPACE k WITH replication = {replication}",
+        f"settled n1,n2 live k.t CREATE TABLE k.t ({', '.join(columns)})",
+    ]
+    assert check(history, readings).valid is valid
+
+
 def test_an_option_is_compared_by_what_it_means() -> None:
     wanted = '{"options": {"gc_grace_seconds": "10", "compaction": {"class": "LeveledCompactionStrategy"}}}'
     shown = (

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from histories import judged
 
-from schemaquake.checkers.ddl_order.model import model_change, model_refusal
+from schemaquake.checkers.ddl_order.model import Dependents, model_change, model_refusal
 from schemaquake.checkers.ddl_order.variables import ABSENT, UNKNOWN, UNSET, Change, ColumnValue, Value, Variable
 from schemaquake.checkers.ddl_order.vocabulary import Vocabulary, read_vocabulary
 from schemaquake.checkers.evidence.evidence import Evidence
@@ -47,13 +47,13 @@ def happen(change: Change, state: State) -> State | None:
     return state | {effect.variable: effect.becomes(state[effect.variable]) for effect in way.effects}
 
 
-def after(*changes: str, keeps_dependents: bool = False) -> State | None:
+def after(*changes: str, dependents: Dependents = "none") -> State | None:
     """The schema after these changes; None if the last of them is not legal, before which all are."""
     operations, vocabulary = asked(changes)
     state: State | None = {variable: vocabulary.initial(variable) for variable in vocabulary.variables()}
     for number, operation in enumerate(operations):
         assert state is not None, f"{changes[number - 1]} is not legal"
-        change = model_change(operation, vocabulary, keeps_dependents=keeps_dependents)
+        change = model_change(operation, vocabulary, dependents=dependents)
         assert change is not None
         assert change.required
         state = happen(change, state)
@@ -205,8 +205,29 @@ def test_a_change_is_legal_and_its_twin_is_not(legal: Sequence[str], illegal: Se
     ],
 )
 def test_newer_servers_keep_a_column_on_which_something_depends(changes: Sequence[str], *, legal: bool) -> None:
-    assert (after(*changes, keeps_dependents=True) is not None) is legal
+    assert (after(*changes, dependents="of the table") is not None) is legal
+    assert (after(*changes, dependents="by views") is not None) is legal
     assert after(*changes) is not None
+
+
+STATIC = "create-table k.t a:int* b:int+ c:int s:int!"
+
+
+@pytest.mark.parametrize(
+    ("changes", "legal"),
+    [
+        ([K, STATIC, V, "drop-column k.t s"], True),
+        ([K, STATIC, V, "drop-column k.t c"], False),
+        ([K, STATIC, "create-index k.i t s", "drop-column k.t s"], False),
+        ([K, T, V, 'add-column k.t d:int {"static": true}', "drop-column k.t d"], True),
+        ([K, T, V, "add-column k.t d:int", "drop-column k.t d"], False),
+        ([K, "create-table k.t a:int* c:map<int,int>", I, "drop-column k.t c"], True),
+    ],
+)
+def test_scylladb_keeps_a_column_that_a_view_has(changes: Sequence[str], *, legal: bool) -> None:
+    """Views have no static columns, and that of an index has a part of a collection in place of its column."""
+    assert (after(*changes, dependents="by views") is not None) is legal
+    assert after(*changes, dependents="of the table") is None
 
 
 KS, T_ = Variable("keyspace", "k"), Variable("relation", "k", "t")
@@ -462,7 +483,7 @@ def test_a_guard_says_what_it_needs() -> None:
         "rename-field k.u f>g",
     ):
         operations, vocabulary = asked([*changes, "add-column k.t d:u", last])
-        change = model_change(operations[-1], vocabulary, keeps_dependents=True)
+        change = model_change(operations[-1], vocabulary, dependents="of the table")
         assert change is not None
         said[last] = [guard.needs for guard in change.alternatives[0].guards]
     assert said == {

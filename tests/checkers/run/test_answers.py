@@ -335,3 +335,71 @@ def test_an_operation_on_the_ring_explains_refusals_while_it_goes_on_and_just_af
     change = [*TABLE_LONG_AGO, *made("add-column k.t c:int", REFUSED, at=25_000), *beside]
     row = [*TABLE_LONG_AGO, *asked(12_000), *asked(25_000, answer=REFUSED), *asked(26_000), *beside]
     assert [bool(refusals(lines)) for lines in (change, row)] == [is_strange, is_strange]
+
+
+def without_keyspace(error: str = "Keyspace 'k' doesn't exist", *, node: str = "n1", at: int = 30) -> list[str]:
+    lines = made("create-table k.x a:int*", f"fail InvalidRequest: {error}", at=at)
+    return [line.replace(" n1 ", f" {node} ") for line in lines]
+
+
+UNKNOWN_KEYSPACES = (
+    "Keyspace 'k' doesn't exist",
+    "Keyspace k does not exist",
+    "Cannot add table 'x' to non existing keyspace 'k'.",
+    "Can't find a keyspace k",
+)
+
+
+@pytest.mark.parametrize("error", UNKNOWN_KEYSPACES)
+def test_a_coordinator_knows_the_keyspace_that_it_acknowledged(error: str) -> None:
+    (said,) = strange([*WHOLE, *without_keyspace(error)])
+    assert "which their coordinator knew" in said
+    before = [*made("drop-keyspace k", "ok", at=4), *made("create-keyspace k", "ok", at=6)]
+    assert len(strange([*WHOLE, *before, *without_keyspace(error)])) == 1, "dropped, and made again"
+    refused = made("drop-keyspace k", "fail InvalidRequest: no", at=25)
+    assert len(strange([*WHOLE, *refused, *without_keyspace(error)])) == 1, "its DROP was refused"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param(without_keyspace(node="n2"), id="another coordinator"),
+        pytest.param(without_keyspace("Keyspace 'l' doesn't exist"), id="another keyspace"),
+        pytest.param(without_keyspace("Table 'k.x' doesn't exist"), id="a table"),
+        pytest.param(
+            without_keyspace("Cannot drop non existing column family 'x' in keyspace 'k'."), id="as 1.1 has it"
+        ),
+        pytest.param(without_keyspace("Keyspace k2 does not exist"), id="one whose name begins so"),
+        pytest.param(without_keyspace("Keyspace k already exists"), id="it is there"),
+        pytest.param([*made("drop-keyspace k", "ok", at=25), *without_keyspace()], id="dropped"),
+        pytest.param([*made("drop-keyspace k", "info Timeout", at=25), *without_keyspace()], id="perhaps dropped"),
+        pytest.param(["@30 p1 n2 invoke drop-keyspace k", *without_keyspace(), "@40 p1 n2 ok"], id="dropped meanwhile"),
+        pytest.param([*fault(20, 35), *without_keyspace()], id="beside a fault"),
+        pytest.param(
+            ['@28 p1 n1 invoke cql k {"statement": "DROP KEYSPACE k"}', "@29 p1 n1 ok", *without_keyspace()],
+            id="free text",
+        ),
+    ],
+)
+def test_a_coordinator_that_need_not_know_the_keyspace_is_not_strange(lines: list[str]) -> None:
+    assert [text for text in strange([*WHOLE, *lines]) if "knew" in text] == []
+
+
+@pytest.mark.parametrize(
+    ("setup", "is_strange"),
+    [
+        (SETUP, True),
+        (["@2 p0 n1 invoke create-keyspace k", "@3 p0 n1 info OperationTimedOut"], False),
+        (["@2 p0 n1 invoke create-keyspace k", "@31 p0 n1 ok"], False),
+        (['@2 p0 n1 invoke create-keyspace k {"if_not_exists": true}', '@3 p0 n1 ok {"applied": false}'], False),
+    ],
+    ids=["acknowledged", "of unknown outcome", "not acknowledged yet", "a no-op"],
+)
+def test_where_coordinators_ask_first_all_of_them_know_what_was_acknowledged(
+    setup: list[str], *, is_strange: bool
+) -> None:
+    lines = [*(line for line in WHOLE if line not in SETUP), *setup, *without_keyspace(node="n2")]
+    for authority, expected in (("group0", is_strange), ("log", False), ("disk", False)):
+        reading = f'settled n1,n2 version v9 {{"authority": "{authority}"}}'
+        records = judged(lines, [reading])
+        assert bool(list(find_misplaced_answers(Evidence.of(records)))) is expected

@@ -153,6 +153,14 @@ def test_every_planned_operation_on_the_topology_has_begun_or_been_skipped(plann
     assert len(judged(*notes, invoked=("decommission",)).doubts) == doubts
 
 
+@pytest.mark.parametrize(("ids", "doubts"), [({"ids": []}, 1), ({}, 0)], ids=["a note of today", "one of 0.1"])
+def test_operations_that_nothing_planned_leave_the_run_unknown(ids, doubts):
+    skipped = ("operation-skipped", {"nemesis": "decommission", "nodes": ["n3"], "reason": "no time"})
+    for notes in ([operation(0)], [skipped], [operation(0), operation(1)]):
+        planned = {"count": 0, **ids, **({"operations": 1} if len(notes) == 2 else {})}
+        assert len(judged(("faults-planned", planned), *notes, invoked=("decommission",)).doubts) == doubts
+
+
 @pytest.mark.parametrize("other", [{"nemesis": "clock"}, {"nodes": ["n2"]}, {"parameters": {"offsets": {"n1": 2.0}}}])
 def test_a_fault_that_ended_as_another_one_than_it_began_leaves_the_run_unknown(other):
     clock = note(parameters={"offsets": {"n1": 1.0}})

@@ -424,6 +424,38 @@ def test_a_log_that_was_not_read_is_a_doubt(missing: Sequence[str], doubts: int,
     assert [doubt.kind for doubt in judgement.doubts] == ["unread"] * doubts
 
 
+def replaced(outcome: str, *attempts: str) -> list[str]:
+    """A replacement of n2 by itself, of which only the operation is noted."""
+    value = '"operation": 0, "nodes": ["n2"], "becomes": {"n2": "normal"}'
+    tried = ", ".join(f'{{"outcome": "{attempt}"}}' for attempt in attempts)
+    ended = f'-- {outcome} replace {{{value}, "effect": {{"attempts": [{tried}]}}}}'
+    return [f"-- invoke replace {{{value}}}", ended]
+
+
+@pytest.mark.parametrize(
+    ("read", "operation", "doubts"),
+    [
+        pytest.param((0, 1, 2), replaced("ok", "ok"), 0, id="all there"),
+        pytest.param((1, 2), replaced("ok", "ok"), 1, id="without the first start"),
+        pytest.param((0, 2), replaced("ok", "ok"), 1, id="without the start that replaced it"),
+        pytest.param((0, 2), replaced("fail", "fail"), 0, id="a start that failed"),
+        pytest.param((0, 2, 3), replaced("ok", "fail", "ok"), 0, id="one that failed before another"),
+        pytest.param((1, 2, 3), replaced("ok", "fail", "ok"), 1, id="one that failed is not the first"),
+        pytest.param((0, 3), replaced("ok", "fail", "ok"), 1, id="more than failed"),
+        pytest.param((0, 2), replaced("info"), 0, id="an operation of unknown outcome"),
+        pytest.param((0, 2), replaced("ok", "ok")[:1], 1, id="one that never ended"),
+        pytest.param((0, 2), [started("n2", "fault").replace("true", "false")], 0, id="a start that did not serve"),
+        pytest.param((0, 2), [started("n1", "fault").replace("true", "false")], 1, id="that of another node"),
+    ],
+)
+def test_a_start_in_between_of_which_nothing_was_read_is_a_doubt(
+    read: Sequence[int], operation: Sequence[str], doubts: int
+) -> None:
+    logs = [f"n2 boot{boot} {NOTHING_MUCH}" for boot in read]
+    notes = ['-- info run-planned {"logs": ["n2"]}', started("n2"), *operation, started("n2", "restart")]
+    assert [doubt.kind for doubt in verdict(logs, notes).doubts] == ["unread"] * doubts
+
+
 def test_a_cluster_whose_nodes_keep_no_logs_has_nothing_to_judge() -> None:
     planned = '-- info run-planned {"logs": []}'
     assert verdict([], [planned, started("n1"), started("n1", "restart")]).judged_nothing

@@ -255,6 +255,30 @@ def test_an_index_is_on_the_table_and_the_column_that_were_asked_for() -> None:
     assert one.objects == ("k.i",)
 
 
+OTHER_TABLE = ("@7 p1 n1 invoke create-table k.x a:int* z:int", "@8 p1 n1 ok")
+INDEX_OF_IT = ("@10 p2 n3 invoke create-index k.i x z", "@11 p2 n3 info OperationTimedOut: no")
+INDEX = ("@20 p3 n3 invoke create-index k.i t c", "@21 p3 n3 ok")
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_found"),
+    [
+        pytest.param(["drop-table k.x"], False, id="with its table goes the index of that table"),
+        pytest.param(["drop-index k.i", "drop-table k.x"], True, id="none is left after its DROP"),
+        pytest.param(
+            ["drop-table k.t", "create-table k.t a:int* b:text+ c:int s:text!"], True, id="it went with its table"
+        ),
+        pytest.param(["drop-index k.i", "create-index k.i t s"], True, id="another was made in its place"),
+    ],
+)
+def test_an_index_goes_with_the_table_that_it_is_on(changes: Sequence[str], *, is_found: bool) -> None:
+    history = [*KEYSPACE, *TABLE, *OTHER_TABLE, *INDEX_OF_IT, *INDEX]
+    for at, change in enumerate(changes):
+        history += [f"@{30 + 2 * at} p4 n1 invoke {change}", f"@{31 + 2 * at} p4 n1 ok"]
+    shown = found(history, [table(indexes={"i": {"kind": "COMPOSITES", "target": "c"}})])
+    assert [one.objects for one in shown] == [("k.i",)] * is_found
+
+
 def test_one_index_name_on_two_tables_is_found() -> None:
     indexes = {"i": {"kind": "COMPOSITES", "target": "c"}}
     value = orjson.dumps({"columns": COLUMNS, "indexes": indexes}).decode()
