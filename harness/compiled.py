@@ -23,6 +23,8 @@ from typing import Any, Final, Generic, ParamSpec, TypeVar, cast
 
 import numpy as np
 
+from schemaquake.harness.unneeded import without
+
 __all__ = ["always_compiled", "always_plain", "compiled", "is_plain", "loops", "phase", "working_time"]
 
 P = ParamSpec("P")
@@ -172,8 +174,11 @@ def _size(arguments: Iterable[Any]) -> int:
 @cache
 def _compiler() -> Callable[[Callable[P, R], bool], Callable[P, R]]:
     """Load the compiler, and show it that a loop called by a loop is the compiled one."""
-    import numba  # noqa: PLC0415 - half a second
+    with without("coverage"):  # Numba reports to it what it compiled, and would load it for that
+        import numba  # noqa: PLC0415 - a sixth of a second
     from numba.core import event  # noqa: PLC0415
+    from numba.core.caching import FunctionCache  # noqa: PLC0415
+    from numba.core.runtime.nrt import rtsys  # noqa: PLC0415
     from numba.extending import typeof_impl  # noqa: PLC0415
 
     class Clock(event.Listener):  # type: ignore[misc]
@@ -185,12 +190,22 @@ def _compiler() -> Callable[[Callable[P, R], bool], Callable[P, R]]:
 
     event.register("numba:compile", Clock())
 
+    class Kept(FunctionCache):  # type: ignore[misc]
+        """What was compiled once. Numba loads all that it compiles with before it looks here: half of the time that loading takes."""
+
+        def load_overload(self, sig: object, target_context: object) -> object:
+            rtsys.initialize(target_context)  # what runs needs this alone; a compilation loads the rest itself
+            with self._guard_against_spurious_io_errors():
+                return self._load_overload(sig, target_context)
+
     @typeof_impl.register(_Loop)  # type: ignore[untyped-decorator]
     def type_of(loop: _Loop[..., Any], _context: object) -> Any:
         return numba.types.Dispatcher(loop.dispatcher)
 
     def compile_it(function: Callable[P, R], inline: bool) -> Callable[P, R]:
         options: dict[str, bool] = {"forceinline": True} if inline else {}
-        return cast("Callable[P, R]", numba.njit(cache=True, nogil=True, **options)(function))
+        dispatcher = numba.njit(nogil=True, **options)(function)
+        dispatcher._cache = Kept(function)  # noqa: SLF001 - as `cache=True` does it
+        return cast("Callable[P, R]", dispatcher)
 
     return compile_it

@@ -10,27 +10,10 @@ the time.
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Sequence
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec
-from types import ModuleType
+
+from schemaquake.harness.unneeded import without
 
 __all__ = ["lean_arrow", "small_pages"]
-
-
-class _NoPandas(MetaPathFinder):
-    """An import finder that reports pandas as not installed."""
-
-    def find_spec(
-        self,
-        fullname: str,
-        path: Sequence[str] | None,  # noqa: ARG002 - as the protocol has it
-        target: ModuleType | None = None,  # noqa: ARG002
-    ) -> ModuleSpec | None:
-        if fullname == "pandas":
-            raise ModuleNotFoundError("pandas is not needed", name=fullname)
-        return None
 
 
 def small_pages() -> None:
@@ -44,11 +27,5 @@ def lean_arrow() -> None:
     import pyarrow as pa  # noqa: PLC0415 - it imports NumPy
 
     pa.set_memory_pool(pa.system_memory_pool())
-    if "pandas" in sys.modules:
-        return
-    none = _NoPandas()
-    sys.meta_path.insert(0, none)
-    try:
+    with without("pandas"):
         pa.array([0])
-    finally:
-        sys.meta_path.remove(none)

@@ -1,8 +1,11 @@
-"""The clock of limits: it stands still while something is compiled, and goes on afterwards."""
+"""Compiled loops: the clock of limits, which stands still while something is compiled; what is kept, and loaded."""
 
 from __future__ import annotations
 
+import os
 import runpy
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -49,3 +52,40 @@ def test_it_stands_still_for_other_threads_meanwhile_and_what_is_nested_counts_o
     compiling.end()
     time.sleep(0.01)
     assert compiled.working_time() >= still + 0.01 - 1e-6
+
+
+_LOOPS = """
+import sys
+import numpy as np
+from schemaquake.harness.compiled import always_compiled, compiled
+
+@compiled
+def largest(numbers):
+    most = numbers[0]
+    for number in np.sort(numbers):
+        most = max(most, number)
+    return most
+
+always_compiled()
+assert largest(np.arange(9)) == 8
+print(*sorted(sys.modules))
+assert largest(np.array([0.5, 0.25])) == 0.5  # compiled here the first time, with the compiler that was not needed before
+"""
+
+
+def test_what_is_kept_is_loaded_without_the_compiler_which_is_there_when_it_is_needed(tmp_path: Path) -> None:
+    module = tmp_path / "loops.py"
+    module.write_text(_LOOPS)
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "kept")}
+    environment.pop("COVERAGE_PROCESS_START", None)
+    said = []
+    for _ in range(2):
+        command = [sys.executable, str(module)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        said.append(set(done.stdout.split()))
+    compiling, loading = said
+    assert "numba.typed.typeddict" in compiling
+    assert "numba.typed.typeddict" not in loading
+    assert "numba" in loading
+    assert not any(name.split(".")[0] == "coverage" for name in loading)
