@@ -104,10 +104,11 @@ def orders_of(ops: Ops, slots: Slots, writers: Writers, longest: Longs) -> Order
     repeated = np.full(keys, _NEVER, np.int32)
     for k in range(keys):
         after_aborted = False
-        for place in range(start[k + 1] - start[k]):
-            at = start[k] + place
-            element = ops.elements[ops.begin[longest[k]] + place]
-            of = slot_of(slots.dense, slots.base[k], slots.size[k], slots.low[k], slots.sorted, element)
+        first, read = start[k], ops.begin[longest[k]]
+        base, size, low = slots.base[k], slots.size[k], slots.low[k]
+        for place in range(start[k + 1] - first):
+            at = first + place
+            of = slot_of(slots.dense, base, size, low, slots.sorted, ops.elements[read + place])
             if of < 0 or writers.writer[of] < 0:
                 garbage[k] = min(garbage[k], place)
                 continue
@@ -118,10 +119,11 @@ def orders_of(ops: Ops, slots: Slots, writers: Writers, longest: Longs) -> Order
                 continue
             position[of] = at
             writer[at] = writers.writer[of]
-            if ops.status[writer[at]] == FAIL:
+            status = ops.status[writer[at]]
+            if status == FAIL:
                 aborted[k] = min(aborted[k], place)
                 after_aborted = True
-            elif ops.status[writer[at]] == OK:
+            elif status == OK:
                 dirty[at] = after_aborted
                 after_aborted = False
     return Orders(start, writer, slot, position, dirty, aborted, garbage, repeated)
@@ -140,11 +142,7 @@ def inspect_reads(ops: Ops, slots: Slots, writers: Writers, orders: Orders, long
             if ops.f[at] != READ or length == 0:
                 continue
             k = ops.key[at]
-            reference = ops.begin[longest[k]]
-            same = 0
-            while same < length and ops.elements[ops.begin[at] + same] == ops.elements[reference + same]:
-                same += 1
-            if same < length:
+            if not _equal(ops.elements, ops.begin[at], ops.begin[longest[k]], length):
                 if len(seen) == 1:
                     seen = np.full(len(writers.writer), -1, np.int64)
                 of = _inspect_other(ops, slots, writers, k, at, seen, flags)
@@ -161,6 +159,16 @@ def inspect_reads(ops: Ops, slots: Slots, writers: Writers, orders: Orders, long
             if of >= 0 and not writers.final[of] and writers.writer[of] != t:
                 flags[at] |= INTERMEDIATE
     return version
+
+
+@compiled
+def _equal(elements: Longs, one: int, other: int, length: int) -> bool:
+    """Tell whether two lists are equal, which begin there. To its end without a branch: so the machine compares several at once."""
+    this, that = elements[one : one + length], elements[other : other + length]
+    differing = np.int64(0)
+    for n in range(length):
+        differing |= this[n] ^ that[n]
+    return differing == 0
 
 
 @compiled
@@ -190,48 +198,54 @@ def inspect_own(ops: Ops, keys: int, flags: Flags) -> Mask:
 
     Returns which transactions appended to a key after they had read it.
     """
-    touched = np.full(keys, -1, np.int32)
-    recent = np.full(keys, -1, np.int64)  # the transaction's last micro-operation of the key
-    previous = np.full(len(ops.f), -1, np.int64)  # and of that one, the one before
-    read = np.full(keys, -1, np.int32)
+    recent = np.full(keys, -1, np.int64)  # the last micro-operation of the key so far
+    read = np.full(keys, -1, np.int64)  # and the last that read it
+    previous = np.empty(_longest(ops), np.int64)  # of each of the transaction, its one before of the same key, or −1
     appended = np.zeros(len(ops.status), np.bool_)
     for t in range(len(ops.status)):
-        if ops.status[t] != OK:
+        first, end = ops.first[t], ops.first[t + 1]
+        if ops.status[t] != OK or end - first < 2:  # of one micro-operation there is nothing to compare
             continue
-        for at in range(ops.first[t], ops.first[t + 1]):
+        for at in range(first, end):
             k = ops.key[at]
-            if touched[k] == t:
-                previous[at] = recent[k]
-            touched[k] = t
+            before = recent[k] if recent[k] >= first else np.int64(-1)
+            previous[at - first] = before
             recent[k] = at
             if ops.f[at] == APPEND:
-                appended[t] |= read[k] == t
+                appended[t] |= read[k] >= first
                 continue
-            read[k] = t
-            if previous[at] >= 0 and not _continues(ops, at, previous):
+            read[k] = at
+            if before >= 0 and not _continues(ops, at, previous, first):
                 flags[at] |= INTERNAL
     return appended
 
 
 @compiled
-def _continues(ops: Ops, at: int, previous: Longs) -> bool:
-    """Tell whether a read ends with its transaction's appends since it last read the key, and begins with what it then read."""
+def _longest(ops: Ops) -> int:
+    """Count the micro-operations of the transaction that has most."""
+    most = 0
+    for t in range(len(ops.status)):
+        most = max(most, ops.first[t + 1] - ops.first[t])
+    return most
+
+
+@compiled
+def _continues(ops: Ops, at: int, previous: Longs, first: int) -> bool:
+    """Tell whether a read ends with its transaction's appends since it last read the key, and begins with what it then read.
+
+    The transaction's micro-operations begin at `first`; `previous` has an element for each.
+    """
     place = ops.end[at]
-    before = previous[at]
+    before = previous[at - first]
     while before >= 0 and ops.f[before] == APPEND:
         place -= 1
         if place < ops.begin[at] or ops.elements[place] != ops.value[before]:
             return False
-        before = previous[before]
+        before = previous[before - first]
     if before < 0:
         return True
     length = ops.end[before] - ops.begin[before]
-    if length != place - ops.begin[at]:
-        return False
-    for n in range(length):  # noqa: SIM110 - compiled
-        if ops.elements[ops.begin[at] + n] != ops.elements[ops.begin[before] + n]:
-            return False
-    return True
+    return length == place - ops.begin[at] and _equal(ops.elements, ops.begin[at], ops.begin[before], length)
 
 
 @compiled
@@ -311,12 +325,7 @@ def lost_updates(ops: Ops, orders: Orders, version: Longs, suspects: Longs, flag
 def _same(ops: Ops, one: int, other: int) -> bool:
     """Tell whether two reads found the same list."""
     length = ops.end[one] - ops.begin[one]
-    if ops.end[other] - ops.begin[other] != length:
-        return False
-    for n in range(length):  # noqa: SIM110 - compiled
-        if ops.elements[ops.begin[one] + n] != ops.elements[ops.begin[other] + n]:
-            return False
-    return True
+    return length == ops.end[other] - ops.begin[other] and _equal(ops.elements, ops.begin[one], ops.begin[other], length)
 
 
 # ── dependencies ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -352,7 +361,7 @@ def dependencies(
     kind = np.empty(most, np.int8)
     edges = _between_writers(ops, slots, writers, orders, unseen, after, source, target, kind)
     edges = _around_reads(ops, writers, orders, version, after, source, target, kind, edges)
-    return nodes, source[:edges].copy(), target[:edges].copy(), kind[:edges].copy()
+    return nodes, source[:edges], target[:edges], kind[:edges]
 
 
 @compiled

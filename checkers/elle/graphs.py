@@ -41,9 +41,10 @@ class Graph:
         """The number of nodes, junctions included."""
         return len(self.start) - 1
 
-    def source(self) -> Ints:
-        """Compute the source of every edge."""
-        return np.repeat(np.arange(self.count, dtype=np.int32), np.diff(self.start))
+    def source(self, nodes: int | None = None) -> Ints:
+        """Compute the source of every edge, or of those of the first nodes, which come first."""
+        count = self.count if nodes is None else nodes
+        return np.repeat(np.arange(count, dtype=np.int32), np.diff(self.start[: count + 1]))
 
 
 def graph(real: int, count: int, source: Ints, target: Ints, kind: Bytes) -> Graph:
@@ -68,6 +69,8 @@ def components(graph: Graph, kinds: int) -> Ints:
 def only_real(numbers: Ints, real: int) -> Ints:
     """Replace component numbers by −1 wherever a component has not two transactions; `real` nodes are transactions."""
     sizes = np.bincount(numbers[:real], minlength=1)
+    if sizes.max() < 2:  # as with most histories
+        return np.full(len(numbers), -1, np.int32)
     found: Ints = np.where(_at(sizes, numbers) >= 2, numbers, -1).astype(np.int32)
     return found
 

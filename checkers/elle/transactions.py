@@ -153,8 +153,9 @@ def read_transactions(history: pa.Table, kind: Kind) -> Transactions:
     # Of each row the kinds its micro-operations are of, −1 if it has none.
     kinds = np.concatenate([np.zeros(0, np.int8), *(_kinds(c.valid, c.offsets, c.f, c.given, c.lists) for c in chunks)])
     own = np.where((completion >= 0) & (kinds[completion] >= 0), completion, invocation) if len(kinds) else invocation
-    _refuse_the_malformed(history, own, kinds[own])
-    chosen = (kinds[own] >= 0) & (kinds[own] != (2 if kind == "list-append" else 1))
+    kinds = kinds[own]
+    _refuse_the_malformed(history, own, kinds)
+    chosen = (kinds >= 0) & (kinds != (2 if kind == "list-append" else 1))
     # Ids follow completion; who never completed comes last, by invocation.
     order = _by_completion(completion, chosen, len(history))
     del chosen, kinds
@@ -406,14 +407,13 @@ def _kinds(valid: Mask, offsets: Ints, f: Bytes, given: Mask, lists: Ints) -> By
     for row in range(len(valid)):
         if not valid[row]:
             continue
-        kinds[row] = 0
+        kind = 0
         for at in range(offsets[row] - offsets[0], offsets[row + 1] - offsets[0]):
-            if f[at] == APPEND or (f[at] == READ and lists[at] < lists[at + 1]):
-                kinds[row] |= 1
-            if f[at] == WRITE or (f[at] == READ and given[at]):
-                kinds[row] |= 2
-            if f[at] != READ and not given[at]:
-                kinds[row] |= 4
+            if f[at] == READ:
+                kind |= (1 if lists[at] < lists[at + 1] else 0) | (2 if given[at] else 0)
+            else:
+                kind |= (1 if f[at] == APPEND else 2) | (0 if given[at] else 4)
+        kinds[row] = kind
     return kinds
 
 

@@ -36,6 +36,7 @@ NOTHING: Final[Mapping[Kind, str]] = {
     "rw-register": "no transaction reads or writes registers",
 }
 """Why there is nothing to judge where no transaction is of the kind."""
+_FIRST: Final = 1 << 12  # nodes whose edges are looked at before all others
 
 
 @dataclass(slots=True)
@@ -173,10 +174,12 @@ def dependent(transactions: Transactions, graph: Graph, *, unknown: bool) -> boo
     """Decide whether any transaction that may have happened depends on a committed one (or, if `unknown`, on any)."""
     origin = np.zeros(graph.count, np.bool_)
     origin[: transactions.count] = transactions.status != FAIL if unknown else transactions.status == OK
-    source, target = graph.source(), graph.target
-    into = origin[source] & (target >= transactions.count)
-    if (origin[source] & ~into & (graph.kind != PASS)).any():
-        return True
+    for nodes in (min(_FIRST, graph.count), graph.count):  # most histories show it at once
+        source = graph.source(nodes)
+        target, kind = graph.target[: len(source)], graph.kind[: len(source)]
+        into = origin[source] & (target >= transactions.count)
+        if (origin[source] & ~into & (kind != PASS)).any():
+            return True
     out_of = (source >= transactions.count) & (target < transactions.count)
     if ((source >= transactions.count) & (target >= transactions.count)).any():
         return bool(into.any() and out_of.any())  # some way through several junctions; which one does not matter here
