@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pyarrow as pa
@@ -24,7 +25,8 @@ from benchmarks.elle import simulated, write_history
 from benchmarks.figures import Figure, machine, print_table
 from schemaquake.results.formats.edn_writing import edn_lines
 
-_CHECK = "check --model list-append --limit 600"
+COMMAND = (sys.executable, "-m", "schemaquake.harness.cli.command_line")
+CHECK = ("check", "--model", "list-append", "--limit", "600")
 _EVENTS = 1 << 16  # of one stretch that is written
 _SMALL = 100  # transactions of a small history
 
@@ -50,11 +52,12 @@ with open(sys.argv[1], "w") as file:
 """A small process that starts the command: the kernel counts the memory of who starts it as its own."""
 
 
-def cost_of(argv: Sequence[str]) -> Cost:
-    """Run a command to its end. Raises RuntimeError if it crashes; a verdict, whichever it is, is none."""
+def cost_of(argv: Sequence[str], *, cwd: Path | None = None, environment: Mapping[str, str] | None = None) -> Cost:
+    """Run a command to its end. Raises RuntimeError if it crashes; a verdict, whichever it is, is no crash."""
     with tempfile.TemporaryFile() as said, tempfile.NamedTemporaryFile() as measured:
         starter = [sys.executable, "-IS", "-c", _MEASURED, measured.name, *argv]
-        subprocess.run(starter, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT, check=True)
+        streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": said, "stderr": subprocess.STDOUT}
+        subprocess.run(starter, cwd=cwd, env=environment, check=True, **streams)
         wall_s, cpu_s, memory_gb, exit_code = orjson.loads(Path(measured.name).read_bytes())
         if not 0 <= exit_code < 100:
             said.seek(0)
@@ -91,15 +94,14 @@ def _op(row: Mapping[str, object]) -> Mapping[str, object]:
 
 def figures(transactions: int = 1_000_000, *, spark: bool = False, peers: Sequence[str] = ()) -> Iterator[Figure]:
     """Yield three figures for each command, in the order in which they run."""
-    command = [sys.executable, "-m", "schemaquake.harness.cli.command_line"]
     with tempfile.TemporaryDirectory(prefix="schemaquake-") as name:
         (small := Path(name) / "small").mkdir()
         (large := Path(name) / "large").mkdir()
         few = write_files(small, _SMALL)
         files = write_files(large, transactions)
-        check = [*command, *_CHECK.split()]
+        check = [*COMMAND, *CHECK]
         commands: list[tuple[str, str, list[str]]] = [
-            ("--help", "≤ 0.15 s", [*command, "--help"]),
+            ("--help", "≤ 0.15 s", [*COMMAND, "--help"]),
             (f"check of {_SMALL} transactions, EDN", "≤ 0.5 s", [*check, str(few["edn"])]),
         ]
         for form, file in files.items():

@@ -325,7 +325,9 @@ def lost_updates(ops: Ops, orders: Orders, version: Longs, suspects: Longs, flag
 def _same(ops: Ops, one: int, other: int) -> bool:
     """Tell whether two reads found the same list."""
     length = ops.end[one] - ops.begin[one]
-    return length == ops.end[other] - ops.begin[other] and _equal(ops.elements, ops.begin[one], ops.begin[other], length)
+    return length == ops.end[other] - ops.begin[other] and _equal(
+        ops.elements, ops.begin[one], ops.begin[other], length
+    )
 
 
 # ── dependencies ─────────────────────────────────────────────────────────────────────────────────────────────────────
