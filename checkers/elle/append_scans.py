@@ -168,7 +168,7 @@ def _equal(elements: Longs, one: int, other: int, length: int) -> bool:
     differing = np.int64(0)
     for n in range(length):
         differing |= this[n] ^ that[n]
-    return differing == 0
+    return bool(differing == 0)
 
 
 @compiled

@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from schemaquake.checkers.elle.arrays import Mask
 from schemaquake.checkers.elle.cycles import Cycles, find_cycles, process_edges
 from schemaquake.checkers.elle.explain import of_contradiction, of_cycle
 from schemaquake.checkers.elle.graphs import PASS, Graph
@@ -174,12 +175,10 @@ def dependent(transactions: Transactions, graph: Graph, *, unknown: bool) -> boo
     """Decide whether any transaction that may have happened depends on a committed one (or, if `unknown`, on any)."""
     origin = np.zeros(graph.count, np.bool_)
     origin[: transactions.count] = transactions.status != FAIL if unknown else transactions.status == OK
-    for nodes in (min(_FIRST, graph.count), graph.count):  # most histories show it at once
-        source = graph.source(nodes)
-        target, kind = graph.target[: len(source)], graph.kind[: len(source)]
-        into = origin[source] & (target >= transactions.count)
-        if (origin[source] & ~into & (kind != PASS)).any():
-            return True
+    if _directly(graph, origin, min(_FIRST, graph.count)) or _directly(graph, origin, graph.count):
+        return True
+    source, target = graph.source(), graph.target
+    into = origin[source] & (target >= transactions.count)
     out_of = (source >= transactions.count) & (target < transactions.count)
     if ((source >= transactions.count) & (target >= transactions.count)).any():
         return bool(into.any() and out_of.any())  # some way through several junctions; which one does not matter here
@@ -190,6 +189,13 @@ def dependent(transactions: Transactions, graph: Graph, *, unknown: bool) -> boo
         ends[1, junctions[::-1]] = nodes[::-1]
     differ = [(one >= 0) & (other >= 0) & (one != other) for one in before for other in after]
     return bool(np.any(differ))
+
+
+def _directly(graph: Graph, origin: Mask, nodes: int) -> bool:
+    """Decide whether an edge of the first nodes leads from one of `origin` to a transaction, without a junction between."""
+    source = graph.source(nodes)
+    target, kind = graph.target[: len(source)], graph.kind[: len(source)]
+    return bool((origin[source] & (target < graph.real) & (kind != PASS)).any())
 
 
 def _ordered(transactions: Transactions, order: Order | None) -> bool:
