@@ -22,11 +22,13 @@ from schemaquake.harness.errors import ClusterError
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.topology import Attempt
 from schemaquake.harness.model.upgrade import UpgradeStep
+from schemaquake.harness.wait import pause_for
 
 __all__ = ["LocalVersion", "Versions"]
 
 _DRAIN: Final = ToolCommand(arguments=("drain",), limit_s=120.0)
 _STOP_LIMIT_S: Final = 60.0
+_ENDED_S: Final = 1.0
 _ANSWER_MOST: Final = 500
 
 
@@ -124,6 +126,8 @@ class Versions:
             if node in self._old_servers:
                 self._steps[node] = "stop"
                 server.stop(deadline_s=_STOP_LIMIT_S)
+                # A fault that strikes meanwhile reads back that the server has ended, before the next one runs.
+                pause_for(_ENDED_S)
                 self._old_servers.discard(node)
             self._steps[node] = "start"
             return self._start(server, system, began, limit_s)
