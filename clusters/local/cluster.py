@@ -39,7 +39,6 @@ from schemaquake.harness.model.membership import Member
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.protocols import Boot, Connector
 from schemaquake.harness.model.topology import Attempt, TopologyVerb
-from schemaquake.harness.model.upgrade import UPGRADE_STEPS
 
 __all__ = ["InstalledVersion", "LocalCluster"]
 
@@ -222,7 +221,7 @@ class LocalCluster:
 
     def steps_shown(self) -> Collection[str]:
         """Return the steps that this system and its upgrades can show; see `schemaquake.harness.model.aim.KnowsItsSteps`."""
-        return {*UPGRADE_STEPS, *self._reshaping.steps_shown()}
+        return {*self._versions.steps_shown(), *self._reshaping.steps_shown()}
 
     def await_dead(self, node: str, *, limit_s: float) -> str | None:
         """Wait until every other node that runs has logged that this one is down. Return what is missing, or None."""

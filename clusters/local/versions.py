@@ -89,6 +89,17 @@ class Versions:
         """Return the steps of upgrades at which these nodes are."""
         return {step for name in nodes if (step := self._steps.get(name)) is not None}
 
+    def steps_shown(self) -> Collection[UpgradeStep]:
+        """Return the steps that upgrades to the further systems have."""
+        shown: set[UpgradeStep] = {"drain", "stop", "start"} if self.others() else set()
+        for system in self.others():
+            way = self._way(self._versions[system].system)
+            if way is not None and way.last(len(self._nodes)):
+                shown.add("initialize")
+            if way is not None and way.on_each:
+                shown.add("rewrite")
+        return shown
+
     def cannot_become(self, system: str) -> str | None:
         """Return why nodes cannot become this system, or None: neither upgrade nor the way back is known, or no server is here."""
         version = self._versions.get(system)

@@ -26,6 +26,24 @@ esac
 """
 
 
+def local(folder, java, first, *others):
+    old = parse_system(first)
+    return LocalCluster(
+        old,
+        recipe_for(old),
+        java=java,
+        class_path=[Path("/jars/old.jar")],
+        folder=folder,
+        names=["n1", "n2"],
+        start_timeout_s=5,
+        java_options=[],
+        others=[
+            InstalledVersion(system=new, recipe=recipe_for(new), java=java, class_path=[Path("/jars/new.jar")])
+            for new in map(parse_system, others)
+        ],
+    )
+
+
 @pytest.fixture
 def cluster(tmp_path, monkeypatch):
     monkeypatch.setattr(namespaces, "in_namespace", lambda _name: [])
@@ -33,18 +51,7 @@ def cluster(tmp_path, monkeypatch):
     java = tmp_path / "java"
     java.write_text(f"#!/bin/bash{JAVA}")
     java.chmod(0o755)
-    old, new = parse_system(OLD), parse_system(NEW)
-    made = LocalCluster(
-        old,
-        recipe_for(old),
-        java=java,
-        class_path=[Path("/jars/old.jar")],
-        folder=tmp_path / "run",
-        names=["n1", "n2"],
-        start_timeout_s=5,
-        java_options=[],
-        others=[InstalledVersion(system=new, recipe=recipe_for(new), java=java, class_path=[Path("/jars/new.jar")])],
-    )
+    made = local(tmp_path / "run", java, OLD, NEW)
     for node in made.nodes:
         node.prepare()
         node.start()
@@ -57,6 +64,19 @@ def asked(tmp_path):
     """What nodetool was asked for so far."""
     path = tmp_path / "java.asked"
     return lambda: path.read_text().split("\n")[:-1] if path.exists() else []
+
+
+@pytest.mark.parametrize(
+    ("first", "others", "shown"),
+    [
+        (OLD, (NEW,), {"drain", "stop", "start", "initialize", "rewrite"}),
+        ("cassandra:4.1.10", (OLD,), {"drain", "stop", "start", "rewrite"}),
+        (OLD, (), set()),
+    ],
+)
+def test_only_upgrades_to_6_0_have_a_step_of_their_own_at_the_end(tmp_path, first, others, shown):
+    steps = local(tmp_path / "run", Path("/bin/false"), first, *others).steps_shown()
+    assert shown == set(steps) & {"drain", "stop", "start", "initialize", "rewrite"}
 
 
 def words(node, jar):
