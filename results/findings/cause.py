@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import orjson
 
-from schemaquake.clusters.systems.system import parse_system, split_system
+from schemaquake.clusters.systems.system import parse_system
 from schemaquake.harness.errors import PlanError
 from schemaquake.results.findings.shapes import Shape, parse_shape
 
@@ -89,7 +89,8 @@ class Cause:
 
 def read_design(system: str) -> tuple[str, str]:
     """Return the product and the era of `product:version`; the era is empty if the product is not installed here."""
+    product = system.partition(":")[0]
     try:
-        return split_system(system)[0], parse_system(system).era
+        return product, parse_system(system).era
     except PlanError:
-        return system.partition(":")[0], ""
+        return product, ""
