@@ -10,7 +10,7 @@ project = "Schemaquake"
 author = copyright = "The Schemaquake developers"  # noqa: A001 - Sphinx names it
 extensions = ["myst_parser"]
 root_doc = "README"
-include_patterns = ["README.md", "CHANGELOG.md", "docs/*.md"]
+include_patterns = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs/*.md"]
 html_theme = "furo"
 html_title = "Schemaquake"
 html_show_sphinx = False
@@ -42,7 +42,7 @@ PAGES = {
     ],
     "Many runs": ["publish", "corpus", "engines"],
     "Without servers": ["simulation", "model-against-server"],
-    "How it judges": ["soundness", "searches", "outcomes", "data-workloads"],
+    "How it judges": ["soundness", "limits", "searches", "outcomes", "data-workloads"],
     "Extend it": ["whats-here", "decisions", "write-a-workload", "write-a-nemesis", "write-a-checker"],
 }
 """Caption → pages, in the order of the list beside every page; those that are not named here come last."""
@@ -59,7 +59,7 @@ def prepare(_app: Any, name: str, source: list[str]) -> None:
         listed = [*((caption, [f"docs/{page}" for page in pages]) for caption, pages in PAGES.items())]
         named = {page for pages in PAGES.values() for page in pages}
         others = sorted(path.stem for path in Path(__file__).parents[1].glob("*.md") if path.stem not in named)
-        listed.append(("More", [*(f"docs/{page}" for page in others), "CHANGELOG"]))
+        listed.append(("More", [*(f"docs/{page}" for page in others), "CHANGELOG", "CONTRIBUTING", "SECURITY"]))
         source[0] += "".join(
             f"\n\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n" + "\n".join(pages) + "\n```\n"
             for caption, pages in listed

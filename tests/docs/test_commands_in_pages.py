@@ -21,10 +21,14 @@ from schemaquake.harness.model.protocols import Context
 from schemaquake.harness.registry import load, names
 from schemaquake.nemeses.schedule.options import configured
 from schemaquake.results.matrix.matrix_plan import Condition
+from schemaquake.results.runs.cluster_choice import usual_cluster
 from schemaquake.results.runs.option_lists import with_shorthands
 
+README = "../README.md"
 COMMANDS = [
-    pytest.param(page, argv, id=f"{page}: {' '.join(argv)}") for page in pages.pages() for argv in pages.commands(page)
+    pytest.param(page, argv, id=f"{page}: {' '.join(argv)}")
+    for page in [README, *pages.pages()]
+    for argv in pages.commands(page)
 ]
 OF_SEVERAL = {
     each.name
@@ -56,7 +60,11 @@ def parsed(command_line: Any, argv: list[str]) -> dict[str, Any]:
     context = typer.Context(command_line, info_name="schemaquake")
     command = command_line.get_command(context, argv[0])
     assert command is not None, f"there is no command {argv[0]!r}"
-    return dict(command.make_context(argv[0], argv[1:], parent=context).params)
+    said = dict(command.make_context(argv[0], argv[1:], parent=context).params)
+    systems = [said["system"]] if isinstance(said.get("system"), str) else said.get("system")
+    if "cluster" in said and said["cluster"] is None and systems:
+        said["cluster"] = usual_cluster(systems)
+    return said
 
 
 @pytest.mark.parametrize(("page", "argv"), COMMANDS)
@@ -119,9 +127,11 @@ def test_a_run_is_a_plan_whose_options_somebody_reads(command_line: Any, page: s
             configured(load("nemeses", nemesis), context)
 
 
-@pytest.mark.parametrize("page", [page for page in pages.pages() if pages.mentions(page)])
+@pytest.mark.parametrize("page", [page for page in [README, *pages.pages()] if pages.mentions(page)])
 def test_a_command_named_in_a_sentence_exists_with_the_options_it_is_named_with(command_line: Any, page: str) -> None:
     for name, *words in pages.mentions(page):
+        if name in {"--help", "--version"}:
+            continue
         known = {option for parameter in command_line.commands[name].params for option in parameter.opts}
         assert {word for word in words if word.startswith("-")} <= known
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pages
 import pytest
 
-WRITTEN = [*sorted(pages.DOCS.glob("*.md")), pages.ROOT / "README.md", pages.ROOT / "CHANGELOG.md"]
+WRITTEN = [*sorted(pages.DOCS.glob("*.md")), *sorted(pages.ROOT.glob("*.md"))]
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 HOSTS = re.compile(
     r"\b(?:repo1?\.maven|maven\.org|pypi\.org|pythonhosted\.org|docker\.io|npmjs\.(?:org|com)|crates\.io|jfrog|artifactory|nexus)\b",

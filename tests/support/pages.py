@@ -55,7 +55,7 @@ def mentions(page: str) -> list[list[str]]:
 
 def _argument_vectors(lines: Iterable[str]) -> list[list[str]]:
     found = [re.match(r"(?:\$ |-? *run: )?(?:sudo )?(?:\S*/)?schemaquake ([^|>&;…]*)", line.strip()) for line in lines]
-    return [shlex.split(command) for command in dict.fromkeys(match[1] for match in found if match)]
+    return [shlex.split(command, comments=True) for command in dict.fromkeys(match[1] for match in found if match)]
 
 
 def _whole_lines(text: str) -> list[str]:

@@ -46,7 +46,9 @@ def test_whatever_is_part_of_the_cause_is_part_of_its_id(field: str) -> None:
 def test_an_unknown_system_has_a_product_and_no_design() -> None:
     assert read_design("cassandra:5.0.9") == ("cassandra", "system_schema")
     assert read_design("simulated:cassandra-5.0") == ("simulated", "system_schema")
-    assert read_design("simulated:cassandra-0.7") != read_design("simulated:cassandra-5.0"), "another design, another cause"
+    assert read_design("simulated:cassandra-0.7") != read_design("simulated:cassandra-5.0"), (
+        "another design, another cause"
+    )
     assert read_design("quakedb:1.0") == ("quakedb", "")
     assert read_design("no system") == ("no system", "")
 
