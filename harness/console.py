@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import threading
 import time
@@ -21,11 +22,13 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-__all__ = ["configure_logging", "progress", "stderr", "stdout", "write_line"]
+__all__ = ["clock_of_the_command", "configure_logging", "progress", "stderr", "stdout", "write_line"]
 
 log = logging.getLogger(__name__)
 
-_BEGAN: Final = time.monotonic()
+_CLOCK: Final = "_SCHEMAQUAKE_BEGAN"
+_BEGAN: Final = float(os.environ.get(_CLOCK) or time.monotonic())
+"""When the command began, s of the machine's monotonic clock: lines count from there, in the processes that it starts, too."""
 _LINE_EVERY_S: Final = 30.0
 _STANDARD: Final = frozenset(logging.LogRecord("", 0, "", 0, "", None, None).__dict__) | {
     "message",
@@ -114,6 +117,11 @@ def _plain_lines(phase: str, limit_s: float | None, ended: threading.Event) -> N
         if limit_s is not None:
             facts["seconds_left"] = max(0, round(limit_s - (time.monotonic() - began)))
         log.info("still at work", extra=facts)
+
+
+def clock_of_the_command() -> Mapping[str, str]:
+    """Return the variable of the environment by which a process that is started counts its lines' seconds as this one does."""
+    return {_CLOCK: repr(_BEGAN)}
 
 
 def configure_logging(json_file: Path | None = None, *, verbose: bool = False) -> None:

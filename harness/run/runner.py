@@ -21,6 +21,7 @@ from typing import Any, Final
 import orjson
 
 import schemaquake
+from schemaquake.harness.console import clock_of_the_command
 from schemaquake.harness.errors import DamagedFile, ExitCode, HistoryError, PlanError
 from schemaquake.harness.model.plan import CLUSTER_FILE, Plan
 from schemaquake.harness.model.protocols import HasDataCenters, PreparesSpares, Provider, TopologyNemesis
@@ -131,7 +132,7 @@ def _machine() -> dict[str, str]:
 
 def _wait(argv: list[str], folder: Path) -> None:
     """Start the run's process and wait; pass a signal on and wait again, so that the run can heal and tear down."""
-    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1", **clock_of_the_command()}
     process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, start_new_session=True, env=environment)
 
     identity = {"pid": process.pid, "start_time": process_start_time(process.pid)}

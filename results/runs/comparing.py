@@ -28,7 +28,7 @@ from schemaquake.results.report.comparison import (
 from schemaquake.results.report.from_store import material_of
 from schemaquake.results.report.terminal import print_comparison as print_table
 from schemaquake.results.runs.execution import FinishedRun, RecordedRun, conclude_recorded, record, tell_on
-from schemaquake.results.store.atomic import write_bytes
+from schemaquake.results.store.atomic import make_wanted_folder, write_bytes
 from schemaquake.results.summary.summarise import read_summary
 
 __all__ = ["ComparedRuns", "compare_runs", "print_comparison", "run_all"]
@@ -87,7 +87,11 @@ class ComparedRuns:
 
 
 def run_all(plans: Sequence[Plan], runs: Path, *, engine: str, limit_s: float = 120) -> list[Attempt]:
-    """Carry out every plan; a plan that cannot be run does not stop the others. Each is judged while the next one's cluster boots."""
+    """Carry out every plan; a plan that cannot be run does not stop the others. Each is judged while the next one's cluster boots.
+
+    Raises PlanError if `runs` cannot be made.
+    """
+    make_wanted_folder(runs)
     attempts: list[Attempt | Future[Attempt]] = []
     with ThreadPoolExecutor(1, thread_name_prefix="judging") as judging:
         for number, plan in enumerate(plans, 1):
@@ -119,7 +123,6 @@ def compare_runs(attempts: Sequence[Attempt], runs: Path) -> ComparedRuns:
     stem = f"{datetime.now(UTC).strftime('%Y%m%dT%H%M%SZ')}-comparison"
     page = runs / f"{stem}.html"
     comparison = compare([_compared(attempt, runs) for attempt in attempts])
-    runs.mkdir(parents=True, exist_ok=True)
     write_bytes(page, render_comparison_html(comparison).encode())
     write_bytes(page.with_suffix(".md"), render_comparison_markdown(comparison).encode())
     latest = runs / f".{stem}.link"

@@ -32,6 +32,7 @@ from schemaquake.results.site.feed import FeedEntry, render_badge, render_feed
 from schemaquake.results.site.overviews import Overview, overviews_of
 from schemaquake.results.site.records import RunRow, file_name, system_file_name
 from schemaquake.results.site.rendering import icon, render, script, shard, styles
+from schemaquake.results.store.atomic import make_wanted_folder
 from schemaquake.results.store.run_folders import find_runs
 from schemaquake.results.wording import counted, system_name, verdict_name
 
@@ -80,7 +81,7 @@ def publish(paths: Iterable[Path], site: Path, *, curation: Curation = NOTHING_C
     folders, bundles = find_runs(others), find_bundles(others)
     if not folders and not bundles and not corpora:
         raise PlanError("there is no run: name runs' folders, folders of runs, bundles, or the tables of a corpus")
-    site.mkdir(parents=True, exist_ok=True)
+    make_wanted_folder(site)
     collected = collect(folders, site, site / CACHE, version=_version(), bundles=bundles, corpora=corpora)
     systems = sorted({record.row.system for record in collected.records}, key=_order_of)
     findings = sorted(

@@ -82,6 +82,11 @@ WRONG = [
     ("an option of a workload that is none", [*RUN, "-O", "fast"], '-O needs name=value, not "fast"'),
     ("a list there is not", ["list", "wishes"], 'cannot list "wishes"; lists there are: workloads, nemeses, checkers'),
     ("a run that is none", ["heal", "."], "is not a run's folder: it has no plan.json"),
+    (
+        "a folder of runs that cannot be",
+        ["simulate", "--runs", "/dev/null/runs"],
+        "cannot make the folder /dev/null/runs",
+    ),
     ("a notation without a ticket", ["report", "runs/latest", "--as", "jira"], "name its finding with --ticket"),
     ("a date of no question", ["corpus", "--to", "t", "--query", "rates", "--since", "2026-11-01"], "--query new"),
     ("a date that is none", ["corpus", "--to", "t", "--query", "new", "--since", "today"], "not today"),

@@ -90,7 +90,7 @@ def test_a_race_that_broke_is_a_row_with_its_finding_and_its_twin_is_silent():
     row = row_of(RACE)
     assert row["outcome"] == "invalid"
     assert "lost-rows" in row["anomalies"]
-    assert [finding["about"] for finding in row["findings"]] == ["CREATE TABLE A, twice or more at once"]
+    assert [finding["about"] for finding in row["findings"]] == ["Two coordinators create one table"]
     assert row["events"] > row["operations"] > 10
     assert {each["step"] for each in row["passages"]} >= {"4.0/apply/e5", "4.0/merge/p4"}
     twin = row_of(replace(RACE, options={**RACE.options, "bugs": "none"}))
