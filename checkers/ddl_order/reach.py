@@ -240,11 +240,33 @@ def _is_contested(reach: Reach, subject: SchemaObject, changes: SchemaChanges, t
 
 
 def _may_be_undone(reach: Reach, subject: SchemaObject, changes: SchemaChanges) -> bool:
-    """Tell if an object that a DROP may have removed may have been created again, or one of a CREATE dropped: then no reading tells."""
-    if not reach.changes_whole(subject):
-        return False
-    opposite = changes.creates(subject) if reach.operation.f.startswith("drop-") else changes.drops(subject)
-    return any(change.completed is None or change.completed > reach.operation.invoked for change in opposite)
+    """Tell if another change may have undone this one since: then no reading tells.
+
+    An object that a DROP removed may have been created again, and one of a CREATE dropped; a part may have been set once more.
+    """
+    if reach.changes_whole(subject):
+        others = changes.creates(subject) if reach.operation.f.startswith("drop-") else changes.drops(subject)
+    else:
+        parts = {part for _, part in reach.parts_of(subject)}
+        setting = (change for change in changes.on(subject) if not parts.isdisjoint(_names_of_parts(change)))
+        others = [*changes.creates(subject), *changes.drops(subject), *setting]
+    return any(
+        change is not reach.operation and (change.completed is None or change.completed > reach.operation.invoked)
+        for change in others
+    )
+
+
+def _names_of_parts(change: PairedOperation) -> Iterator[str]:
+    """List the columns, fields and options that a change of an object sets; of a keyspace it is the replication, without a name."""
+    argument = change.argument
+    for name in ("column", "field"):
+        if name in argument:
+            yield argument[name] if isinstance(argument[name], str) else argument[name][0]
+    if "to" in argument:
+        yield argument["to"]
+    yield from argument.get("options") or ()
+    if "replication" in argument:
+        yield ""
 
 
 def _has_taken_effect(reach: Reach, subject: SchemaObject, schema: NodeSchema) -> bool | None:

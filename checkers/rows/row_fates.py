@@ -106,8 +106,8 @@ class TableRows:
         self._reads = {
             phase: [_Read(read) for read in finals if phase_of(read) == phase] for phase in ("settled", "restarted")
         }
-        # An INSERT of CQL leaves a marker of its row; those of Thrift are cells alone, and its servers show no statements.
-        self._needs_cells = not any(schema.shows_memory == "statements" for schema in evidence.readings.schemas)
+        # An INSERT of CQL leaves a marker of its row; those of Thrift are cells alone, and its servers show no memory apart.
+        self._leaves_markers = any(schema.shows_memory is not None for schema in evidence.readings.schemas)
         self._nodes = rows.nodes | {schema.node for schema in evidence.readings.schemas}
         self._creates = evidence.changes.creates(table)
         self._drops = evidence.changes.drops(table)
@@ -140,7 +140,11 @@ class TableRows:
         ):
             return True
         cells = self._cells(insert)
-        return self._needs_cells and bool(cells) and all(self.may_be_dropped(cell, insert) for cell in cells)
+        return self._needs_cells(insert) and bool(cells) and all(self.may_be_dropped(cell, insert) for cell in cells)
+
+    def _needs_cells(self, insert: PairedOperation) -> bool:
+        """Check whether the row goes with its last cell: an UPDATE leaves no marker, and of Thrift's writes none does."""
+        return not self._leaves_markers or insert.argument.get("form") == "update"
 
     def _is_removed_by(self, drop: PairedOperation, insert: PairedOperation) -> bool:
         """Check whether a DROP can have removed the row although its table can be read afterwards."""
@@ -252,10 +256,12 @@ class TableRows:
         return [c for c in row if c not in self.keys[insert.index] and row[c] is not None]
 
     def _must_list(self, read: _Read, insert: PairedOperation) -> bool:
-        """Check that the read names a column of the row that is still there: Thrift returns no row without one."""
+        """Check that the read names a column of the row that is still there: a row without a marker is not returned without one."""
         cells = self._cells(insert)
         named = [c for c in cells if read.columns is None or c in read.columns]
-        return not self._needs_cells or not cells or any(not self.may_be_dropped(cell, insert) for cell in named)
+        return (
+            not self._needs_cells(insert) or not cells or any(not self.may_be_dropped(cell, insert) for cell in named)
+        )
 
     def _list_lifetimes(self) -> Sequence[tuple[PairedOperation, float]]:
         """List the possible changes that set a time to live of rows, with its seconds."""

@@ -1,14 +1,16 @@
-"""Unasked rows: a read by key that lists rows of another key, or more rows of its key than were ever written.
+"""Unasked rows: a read that lists rows of another key than was asked for, more of a key than were ever written, or what was refused.
 
 Judges each read of a table, of every phase and level. A row whose column differs from the value that the read asked for comes from no
 table. Of a read that names a part of the primary key alone, no more rows have one value of it than INSERTs may have written; that is
-judged where the key is known and nothing but INSERTs can have written rows. Both are doubts: an answer shows no cause.
+judged where the key is known and nothing but INSERTs can have written rows; there a row, and an integer in it, must also come from an
+INSERT that was not refused. All are doubts: an answer shows no cause, and a refusal may have been classified wrongly.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from types import NoneType
 from typing import Any
 
 from schemaquake.checkers.evidence.evidence import Evidence
@@ -28,9 +30,43 @@ def find_unasked(evidence: Evidence, operations: RowOperations, table: SchemaObj
         text = f"op {other.index} asked for {dict(other.argument['where'])} and lists rows that are not"
         yield Doubt("undecided", text, (table.key,))
     key = _find_key(evidence, operations, table)
+    yield from _find_refused(operations, table, key, reads) if key else ()
     partial = [read for read in reads if key and len(read.value["rows"]) > 1 and _shown(read, key) not in {(), key}]
     for read in partial[:1]:
         yield from _count(operations, table, key, [one for one in partial if _shown(one, key) == _shown(read, key)])
+
+
+def _find_refused(
+    operations: RowOperations, table: SchemaObject, key: tuple[str, ...], reads: list[PairedOperation]
+) -> Iterator[Doubt]:
+    """Yield the first read that lists what refused INSERTs alone can have written; what a condition refused another one wrote."""
+    refused: dict[bytes, list[PairedOperation]] = {}
+    possible: dict[bytes, list[PairedOperation]] = {}
+    for insert in operations.inserts.get(table, ()):
+        by_key = refused if insert.type == "fail" and insert.argument.get("form") != "conditional" else possible
+        by_key.setdefault(freeze_columns(insert.argument["row"], key), []).append(insert)
+    for read in reads if refused else ():
+        for row in read.value["rows"]:
+            frozen = freeze_columns(row, key) if set(key) <= row.keys() else b""
+            odd = [insert for insert in refused.get(frozen, ()) if _wrote_alone(insert, row, possible.get(frozen, ()))]
+            if odd:
+                text = f"op {read.index} lists what op {odd[0].index} alone can have written, which was refused"
+                yield Doubt("undecided", text, (table.key,))
+                return
+
+
+def _wrote_alone(refused: PairedOperation, row: Mapping[str, Any], possible: Sequence[PairedOperation]) -> bool:
+    """Tell if no other INSERT of its key can have written the row, or an integer of it that this one was to write."""
+    if not possible:
+        return True
+    wanted = refused.argument["row"]
+    return any(
+        type(value) is int
+        and wanted.get(name) == value
+        and all(type(one.argument["row"].get(name)) in {int, NoneType} for one in possible)
+        and all(one.argument["row"].get(name) != value for one in possible)
+        for name, value in row.items()
+    )
 
 
 def _lists_another_key(read: PairedOperation) -> bool:

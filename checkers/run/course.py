@@ -149,7 +149,18 @@ def _find_foreign_keyspaces(evidence: Evidence) -> Iterator[str]:
 
 
 def _find_strange_answers(evidence: Evidence) -> Iterator[str]:
-    """Yield the answers that do not repeat what was asked, as every client of ours lets them: they are of something else."""
+    """Yield the answers that do not repeat what was asked, as every client of ours lets them: they are of something else.
+
+    A client that says of one change with IF [NOT] EXISTS whether anything was changed says it of each.
+    """
+    conditional = [
+        change.value
+        for change in evidence.changes.all
+        if change.type == "ok" and (change.argument.get("if_exists") or change.argument.get("if_not_exists"))
+    ]
+    silent = sum(not (isinstance(answer, dict) and isinstance(answer.get("applied"), bool)) for answer in conditional)
+    if 0 < silent < len(conditional):
+        yield f"{silent} changes with IF [NOT] EXISTS were answered without whether they changed anything, others with it"
     for operation in (*evidence.changes.all, *evidence.operations(_REPEATED)):
         asked, answer = operation.argument, operation.value
         if operation.type == "ok" and isinstance(asked, dict) and isinstance(answer, dict):

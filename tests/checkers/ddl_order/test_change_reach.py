@@ -196,6 +196,27 @@ def test_a_reading_decides_nothing_of_a_change_that_another_one_may_have_undone(
     assert Reaches(evidence).explain(T, [BEFORE, after], *LATE)
 
 
+PARTS = {
+    "a column that was dropped": ("add-column k.t d:int", "drop-column k.t d"),
+    "a column that was renamed": ("add-column k.t d:int", "rename-column k.t d>f"),
+    "an option that was set again": ("alter-options k.t comment=x", "alter-options k.t comment=old"),
+}
+
+
+@pytest.mark.parametrize(("change", "undone_by"), PARTS.values(), ids=PARTS)
+def test_a_reading_decides_nothing_of_a_part_that_was_set_once_more(change: str, undone_by: str) -> None:
+    not_yet, _, after = DECIDED[change]
+
+    def explains(*more: str) -> bool:
+        evidence = Evidence.of(judged([*BOOT, *SETUP, *unanswered(change), *more], not_yet))
+        return bool(Reaches(evidence).explain(T, [BEFORE, after], *EARLY))
+
+    assert not explains()
+    assert explains(f"@31 p7 n2 invoke {undone_by}", "@32 p7 n2 ok")
+    assert not explains(f"@31 p7 n2 invoke {undone_by}", "@32 p7 n2 fail InvalidRequest: no")
+    assert not explains("@31 p7 n2 invoke drop-column k.t c", "@32 p7 n2 ok"), "another part"
+
+
 def test_a_rename_takes_its_column_along_in_the_order_of_rows_and_in_the_condition_of_views() -> None:
     table, view = SchemaObject("table", "k", "t"), SchemaObject("view", "k", "m")
     sides = {

@@ -107,10 +107,14 @@ def test_a_row_that_is_read_is_not_lost() -> None:
     assert judge(insert(10), read(30, ROW)).valid is True
 
 
-@pytest.mark.parametrize("outcome", ["info", "fail"])
-def test_a_row_that_nobody_vouched_for_may_be_missing_or_there(outcome: str) -> None:
-    assert judge(insert(10, outcome=outcome), read(30, "")).valid is True
-    assert judge(insert(10, outcome=outcome), read(30, ROW)).valid is True
+def test_a_row_that_nobody_vouched_for_may_be_missing_or_there() -> None:
+    assert judge(insert(10, outcome="info"), read(30, "")).valid is True
+    assert judge(insert(10, outcome="info"), read(30, ROW)).valid is True
+
+
+def test_a_row_that_was_refused_is_missing_and_in_doubt_where_it_is_there() -> None:
+    assert judge(insert(10, outcome="fail"), read(30, "")).valid is True
+    assert judge(insert(10, outcome="fail"), read(30, ROW)).valid == "unknown"
 
 
 def test_rows_of_one_table_are_one_finding() -> None:
@@ -402,11 +406,13 @@ def test_a_cell_nobody_wrote_is_null_and_so_is_one_that_may_be_dropped() -> None
     assert judge(insert(10, row), drop, read(30, row, columns=columns)).valid is True
 
 
-REMEMBERED = tuple(f'settled {node} version v {{"memory": "statements"}}' for node in ("n1", "n2", "n3"))
+def remembered(way: str) -> tuple[str, ...]:
+    return tuple(f'settled {node} version v {{"memory": "{way}"}}' for node in ("n1", "n2", "n3"))
 
 
+@pytest.mark.parametrize("way", ["statements", "columns"])
 @pytest.mark.parametrize("outcome", ["ok", "info"])
-def test_a_row_of_cql_outlives_its_only_column_and_one_of_thrift_does_not(outcome: str) -> None:
+def test_a_row_of_cql_outlives_its_only_column_and_one_of_thrift_does_not(outcome: str, way: str) -> None:
     history = [
         *SETUP,
         *insert(10),
@@ -416,10 +422,24 @@ def test_a_row_of_cql_outlives_its_only_column_and_one_of_thrift_does_not(outcom
     ]
     thrift = AckedRows().check(judged(history, EVERYWHERE), limit_s=5)
     assert not thrift.anomalies
-    cql = AckedRows().check(judged(history, [*EVERYWHERE, *REMEMBERED]), limit_s=5)
+    cql = AckedRows().check(judged(history, [*EVERYWHERE, *remembered(way)]), limit_s=5)
     assert told(cql) == [("lost-rows", "missing")]
     shown = [*history[:-2], *read(30, '{"k": 1}', columns='["k"]')]
-    assert AckedRows().check(judged(shown, [*EVERYWHERE, *REMEMBERED]), limit_s=5).valid is True
+    assert AckedRows().check(judged(shown, [*EVERYWHERE, *remembered(way)]), limit_s=5).valid is True
+
+
+@pytest.mark.parametrize("way", ["statements", "columns"])
+def test_a_row_of_an_update_goes_with_its_only_column(way: str) -> None:
+    """It leaves no marker of its row."""
+    update = [line.replace('"row"', '"form": "update", "row"') for line in insert(10)]
+    dropped = ["@11 p1 n2 invoke drop-column k.t v", "@20 p1 n2 ok"]
+    other = ["@11 p1 n2 invoke drop-column k.t c", "@20 p1 n2 ok"]
+    for drop, kinds in ((dropped, []), (other, [("lost-rows", "missing")]), ([], [("lost-rows", "missing")])):
+        history = [*SETUP, *update, *drop, *read(30, "", columns='["k"]' if drop == dropped else '["k", "v"]')]
+        assert told(AckedRows().check(judged(history, [*EVERYWHERE, *remembered(way)]), limit_s=5)) == kinds
+    beside = [*SETUP, *update, *insert(12), *dropped, *read(30, "", columns='["k"]')]
+    (lost,) = AckedRows().check(judged(beside, [*EVERYWHERE, *remembered(way)]), limit_s=5).anomalies
+    assert lost.evidence["lost"] == 1, "the marker of an INSERT stays"
 
 
 def test_a_row_that_no_key_of_any_definition_explains_is_in_doubt() -> None:

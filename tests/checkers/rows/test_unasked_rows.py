@@ -79,3 +79,52 @@ TWICE = read({"k": 1}, {"k": 1}, where={"k": 1}, columns=["k"])
 )
 def test_more_rows_of_one_partition_than_were_written_are_a_doubt(lines: list[list[str]], count: int) -> None:
     assert len(doubts(*lines)) == count
+
+
+REFUSED = "fail InvalidRequest: it cannot be done"
+CONDITIONAL = insert(26, REFUSED, k=3, q=0, v="a")[0].replace('"row"', '"form":"conditional","row"')
+
+
+@pytest.mark.parametrize(
+    ("lines", "count"),
+    [
+        pytest.param([insert(26, REFUSED, k=3, q=0, v="a"), read({"k": 3, "q": 0})], 1, id="refused"),
+        pytest.param(
+            [insert(26, "fail Unavailable", k=3, q=0), read({"k": 3, "q": 0, "v": None})], 1, id="in any words"
+        ),
+        pytest.param([insert(26, "info Timeout", k=3, q=0), read({"k": 3, "q": 0})], 0, id="of unknown outcome"),
+        pytest.param([insert(26, REFUSED, k=3, q=0), read({"k": 1, "q": 0})], 0, id="another row is there"),
+        pytest.param([insert(26, REFUSED, k=3, q=0), read({"k": 3})], 0, id="the key is not whole"),
+        pytest.param(
+            [insert(26, REFUSED, k=3, q=0), insert(28, "info Timeout", k=3, q=0), read({"k": 3, "q": 0})],
+            0,
+            id="another one of the key may have written",
+        ),
+        pytest.param([[CONDITIONAL, f"@27 p26 n1 {REFUSED}"], read({"k": 3, "q": 0})], 0, id="for its condition"),
+        pytest.param(
+            [RENAME, insert(26, REFUSED, k=3, q=0), read({"k": 3, "q": 0})], 0, id="a key that may be renamed"
+        ),
+        pytest.param([TEXT, insert(26, REFUSED, k=3, q=0), read({"k": 3, "q": 0})], 0, id="free text"),
+    ],
+)
+def test_a_row_that_refused_inserts_alone_can_have_written_is_a_doubt(lines: list[list[str]], count: int) -> None:
+    assert len(doubts(TABLE, ONE, *lines)) == count
+
+
+@pytest.mark.parametrize(
+    ("other", "refused", "shown", "count"),
+    [
+        (1, 2, 2, 1),
+        (1, 2, 1, 0),
+        (2, 2, 2, 0),
+        (None, 2, 2, 1),
+        ("1", "2", "2", 0),
+        ("2", 2, 2, 0),
+    ],
+    ids=["refused", "the other's", "both", "beside none", "a text", "perhaps another spelling"],
+)
+def test_an_integer_that_refused_inserts_alone_can_have_written_is_a_doubt(
+    other: Any, refused: Any, shown: Any, count: int
+) -> None:
+    lines = [insert(26, k=3, q=0, v=other), insert(28, REFUSED, k=3, q=0, v=refused)]
+    assert len(doubts(TABLE, *lines, read({"k": 3, "q": 0, "v": shown}))) == count

@@ -164,6 +164,18 @@ def test_what_excuses_a_coordinator_that_does_not_know_a_column(lines: Sequence[
     assert verdict(lines, asked(20_000, NO_COLUMN)).anomalies == ()
 
 
+def test_a_drop_of_unknown_outcome_after_which_the_column_was_added_again_is_a_doubt() -> None:
+    drop = ["@5000 p1 n1 invoke drop-column k.t c", "@5010 p1 n1 info no"]
+    again = ["@31000 p2 n2 invoke add-column k.t c:int", "@31010 p2 n2 ok"]
+    there = ["@90000 settled n1,n2,n3 table k.t id=1 a:int* c:int v:int"]
+    refused = asked(30_000, NO_COLUMN)
+    assert verdict(ADDED, drop, refused, again, readings=there).valid == "unknown"
+    assert verdict(ADDED, drop, refused, readings=there).valid is False
+    assert verdict(ADDED, refused, again, readings=there).valid is False, "nothing dropped it"
+    other = [line.replace(" c", " v") for line in drop]
+    assert verdict(ADDED, other, refused, again, readings=there).valid is False, "another column"
+
+
 def test_without_an_acknowledged_change_there_is_nothing_to_judge() -> None:
     assert Visibility().check(judged(asked(20_000)), limit_s=5).judged_nothing
 

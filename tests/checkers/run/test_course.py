@@ -429,5 +429,33 @@ def test_an_answer_of_another_question_is_in_doubt(answer: str) -> None:
     assert len([text for text in gaps(sorted(told, key=at)) if "differs from its question" in text]) == 1
 
 
+def conditional(number: int, answer: str, *, guard: str = "if_not_exists") -> list[str]:
+    asked = f'{{"{guard}": true}}'
+    change = "create-type k.u a:int" if guard == "if_not_exists" else "drop-type k.u"
+    return [f"@{number} p{number} n1 invoke {change} {asked}", f"@{number} p{number} n1 {answer}"]
+
+
+@pytest.mark.parametrize(
+    ("answers", "is_strange"),
+    [
+        (['ok {"applied": true}', 'ok {"applied": false}'], False),
+        (['ok {"applied": true}', "ok"], True),
+        (["ok", 'ok {"applied": false}'], True),
+        (['ok {"applied": true}', 'ok {"applied": null}'], True),
+        (["ok", "ok"], False),
+        (['ok {"applied": true}', "info Timeout"], False),
+        (['ok {"applied": true}', "fail InvalidRequest: no"], False),
+    ],
+)
+@pytest.mark.parametrize("guard", ["if_exists", "if_not_exists"])
+def test_either_all_changes_that_may_be_no_ops_say_whether_they_were_or_none(
+    answers: list[str], guard: str, *, is_strange: bool
+) -> None:
+    create = ["@21 p0 n1 invoke create-keyspace k", "@22 p0 n1 ok"]
+    asked = [line for number, answer in enumerate(answers) for line in conditional(23 + number, answer, guard=guard)]
+    said = gaps(sorted([*course()[:10], *create, *asked, *course()[10:]], key=at))
+    assert [("without whether" in text) for text in said] == [True] * is_strange
+
+
 def at(line: str) -> int:
     return int(line[1:].partition(" ")[0])
