@@ -48,6 +48,7 @@ __all__ = [
     "qualified",
     "record",
     "tell_on",
+    "was_recorded",
     "write_reports",
 ]
 
@@ -213,9 +214,14 @@ def conclude(
     )
 
 
+def was_recorded(run: Path) -> bool:
+    """Tell if the folder of a run has what was written ahead while it went on, so that it can be judged again."""
+    return (run / "journals").is_dir()
+
+
 def conclude_again(run: Path, *, limit_s: float) -> FinishedRun:
     """Judge a recorded run by the current checkers. Raises HistoryError if its folder is missing or damaged."""
-    if not (run / "journals").is_dir():
+    if not was_recorded(run):
         raise HistoryError(f"{run} is missing, so the run cannot be judged again")
     # Starting Spark takes longer than judging one small run.
     return conclude(run, engine="local", limit_s=limit_s)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from schemaquake.results.runs.execution import FinishedRun, conclude_again
+from schemaquake.results.runs.execution import FinishedRun, conclude_again, was_recorded
 from schemaquake.results.store.progress import Finished
 
 __all__ = ["Extract", "JudgedFolder", "RecordedFacts", "judge_again"]
@@ -56,7 +56,7 @@ def judge_again(folder: JudgedFolder[Unit, Facts], extract: Extract[Facts], *, l
     """Judge every recorded run, and store the results in the folder. Return the number of parts whose results changed.
 
     A part that was refused before its run recorded anything, or that came from elsewhere without its run, is left unchanged.
-    Raises HistoryError if a run's folder is missing or damaged; the results are then unchanged.
+    Raises HistoryError if the folder of a run that raced is missing, or one is damaged; the results are then unchanged.
     """
     began = time.monotonic()
     done = folder.done()
@@ -71,6 +71,6 @@ def judge_again(folder: JudgedFolder[Unit, Facts], extract: Extract[Facts], *, l
 
 
 def _facts(place: Path, before: Facts, extract: Extract[Facts], limit_s: float) -> Facts:
-    if before.run is None or not before.races:
+    if before.run is None or (not before.races and not was_recorded(place / before.run)):
         return before
     return extract(conclude_again(place / before.run, limit_s=limit_s), folder=before.run, seconds=before.seconds)

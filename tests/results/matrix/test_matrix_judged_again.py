@@ -74,6 +74,17 @@ def test_every_run_is_judged_and_what_comes_out_otherwise_is_counted(folder: Mat
     assert folder.seconds() == 99
 
 
+def test_a_run_without_races_is_judged_too(folder: MatrixFolder, verdicts: list[Path]):
+    (folder.runs / "c" / "journals").mkdir(parents=True)
+    alone = replace(facts("runs/c"), races=(), at_large=("schema-disagreement",))
+    folder.append(Done(unit(3), alone))
+    folder.append(Done(unit(4), replace(alone, run="runs/never-begun")))
+    judge_again(folder)
+    assert [run.name for run in verdicts] == ["a", "b", "c"]
+    assert folder.done()[3].facts.at_large == ()
+    assert folder.done()[4].facts.at_large == ("schema-disagreement",)
+
+
 def test_a_run_that_is_gone_leaves_the_matrix_as_it_was(folder: MatrixFolder, verdicts: list[Path]):
     (folder.runs / "b" / "journals").rmdir()
     before = folder.done()
