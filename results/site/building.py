@@ -47,8 +47,8 @@ _PAIRS_OF_MOST: Final = 16
 """Versions of which every pair has a page."""
 _HEIGHT: Final = 24
 _STAGES: Final = (
-    ("new", "seen, and without a ticket"),
-    ("known", "seen, with a ticket"),
+    ("new", "seen, and not in the list of known findings"),
+    ("known", "seen, and in that list: it has a ticket, or a page in the documentation"),
     ("fixed", "said to be fixed in a version; the runs do not show it yet"),
     ("verified", "so many tries held that the old rate would have shown it with 95 %"),
     ("regressed", "seen again after that, or on a version that was said to be free of it"),
@@ -69,8 +69,13 @@ class Published:
     unread: Sequence[tuple[str, str]]
 
 
-def publish(paths: Iterable[Path], site: Path, *, curation: Curation = NOTHING_CURATED, address: str = "") -> Published:
-    """Build or renew the site of the runs at and below some paths. `address` is where it will be, for the feed.
+def publish(
+    paths: Iterable[Path], site: Path, *, curation: Curation = NOTHING_CURATED, address: str = "", docs: str = ""
+) -> Published:
+    """Build or renew the site of the runs at and below some paths.
+
+    `address` is where it will be, for the feed; `docs` the address of the folder of the documentation, with a slash at its end,
+    to which findings that it describes lead (empty: its page is named, without a link).
 
     Raises PlanError if there are no runs, or the folder holds something else than a site.
     """
@@ -94,7 +99,7 @@ def publish(paths: Iterable[Path], site: Path, *, curation: Curation = NOTHING_C
     overviews, undrawn = overviews_of(others, pages_of_runs, ids)
     answered, unasked = answers_of(corpora, site / CACHE)
     undrawn += unasked
-    for name, content in _pages(collected, systems, findings, examples, overviews, answered, undrawn, address):
+    for name, content in _pages(collected, systems, findings, examples, overviews, answered, undrawn, address, docs):
         kept.add(name)
         path = site / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -162,11 +167,12 @@ def _pages(
     answered: Sequence[Answered],
     undrawn: Sequence[tuple[str, str]],
     address: str,
+    docs: str,
 ) -> Iterator[tuple[str, bytes]]:
     """Yield every page but those of runs, with its name; the index last."""
     rows = [record.row for record in collected.records]
     by_run = {row.run: row for row in rows}
-    views = {one.id: _finding_view(one) for one in findings}
+    views = {one.id: _finding_view(one) | {"docs_address": docs} for one in findings}
     versions = [_version_view(system, rows, findings) for system in systems]
     yield "assets/site.css", styles()
     yield "assets/site.js", script()
@@ -310,7 +316,7 @@ def _finding_view(one: FollowedFinding) -> dict[str, Any]:
         "others": [other for other in one.ids if other != one.id],
         "title": title,
         "stage": one.life.stage,
-        "standing": describe_standing(finding),
+        "standing": describe_standing(finding).removeprefix("known: "),
         "invalid": curated.invalid if curated else None,
         "docs": finding.known.page if finding.known else None,
         "statements": "" if statements == title else statements,

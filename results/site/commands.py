@@ -12,7 +12,7 @@ import typer
 from schemaquake.harness.cli.json_output import print_json
 from schemaquake.harness.cli.sections import PUBLISH
 from schemaquake.harness.console import configure_logging, stderr
-from schemaquake.harness.errors import ExitCode
+from schemaquake.harness.errors import ExitCode, PlanError
 
 __all__ = ["register"]
 
@@ -31,6 +31,9 @@ def _publish(
         Path | None, typer.Option(help="a TOML file of names, tickets, merged findings and versions said to be fixed")
     ] = None,
     address: Annotated[str, typer.Option(help="the address at which the site will be, for links of the feed")] = "",
+    docs: Annotated[
+        str, typer.Option(help="the address of this documentation's docs/, to which findings that it describes lead")
+    ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="one JSON document on standard output")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="show every step")] = False,
 ) -> None:
@@ -40,7 +43,7 @@ def _publish(
     from schemaquake.results.site.building import publish  # noqa: PLC0415 - as above
 
     curation = NOTHING_CURATED if curated is None else read_curation(curated)
-    published = publish(runs, to, curation=curation, address=address)
+    published = publish(runs, to, curation=curation, address=address, docs=_as_folder(docs))
     if as_json:
         print_json(
             {
@@ -60,6 +63,13 @@ def _publish(
         markup=False,
     )
     raise typer.Exit(ExitCode.VALID)
+
+
+def _as_folder(address: str) -> str:
+    """Return the address of a folder with its slash. Raises PlanError for one that a page must not lead to."""
+    if address and not address.startswith(("https://", "http://", "/")):
+        raise PlanError(f"--docs {address}: an address begins with https://, or with / for a folder of the same host")
+    return address if not address or address.endswith("/") else f"{address}/"
 
 
 def _serve(

@@ -87,6 +87,11 @@ WRONG = [
         ["simulate", "--runs", "/dev/null/runs"],
         "cannot make the folder /dev/null/runs",
     ),
+    (
+        "an address that is none",
+        ["publish", ".", "--to", "site", "--docs", "javascript:x"],
+        "an address begins with https://",
+    ),
     ("a notation without a ticket", ["report", "runs/latest", "--as", "jira"], "name its finding with --ticket"),
     ("a date of no question", ["corpus", "--to", "t", "--query", "rates", "--since", "2026-11-01"], "--query new"),
     ("a date that is none", ["corpus", "--to", "t", "--query", "new", "--since", "today"], "not today"),

@@ -11,6 +11,7 @@ import orjson
 import pytest
 from bundles import RUN, judged_run
 from hostile_pages import Page
+from places import ROOT
 from site_runs import EVIL, further_run, held
 
 from schemaquake.harness.errors import PlanError
@@ -88,6 +89,20 @@ def test_a_page_of_a_finding_has_what_a_reader_decides_by(site):
     draft = (site / "findings" / f"{finding['id']}.md").read_text()
     assert "| Simulated cassandra-6.0 | held | 0 of 1 race, 0–79 % |" in draft
     assert orjson.loads((site / "findings" / f"{finding['id']}.json").read_bytes()) == finding
+
+
+def test_a_finding_leads_to_its_page_in_the_documentation_if_its_address_is_given(runs, site, tmp_path):
+    publish([runs], tmp_path / "site", docs="https://docs.example/quake/")
+    with_pages = {
+        path.name: found[1]
+        for path in (tmp_path / "site" / "findings").glob("*.html")
+        if (found := re.search(r'href="https://docs\.example/quake/([^"]+)"', path.read_text("utf-8")))
+    }
+    assert with_pages
+    for name, page in with_pages.items():
+        named = (site / "findings" / name).read_text("utf-8")
+        assert f"<code>docs/{page}</code>" in named, "without an address it is named, and is no link"
+        assert (ROOT / "docs" / page.partition("#")[0]).is_file()
 
 
 def test_every_page_leads_on_and_back(site):
