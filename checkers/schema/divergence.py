@@ -529,7 +529,9 @@ def _columns_apart(
         parts = [f"{_columns(extra)} in memory only"] if extra else []
         parts += [f"{_columns(lacking)} on disk only"] if lacking else []
         evidence = {"memory": sorted(remembered), "disk": sorted(table.columns)}
-        compared = remembered - table.dropped_columns if live.columns is None else remembered
+        # One that was dropped and added again is declared as a column of the table.
+        undeclared = table.dropped_columns - table.columns.keys() if live.columns is None else frozenset[str]()
+        compared = remembered - undeclared
         sides = (facts_of_columns(compared), facts_of_columns(table.columns))
         yield subject, f"with {listing(parts)}", evidence, sides
 

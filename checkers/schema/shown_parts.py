@@ -84,11 +84,12 @@ class ShownParts:
         self._shows_frozen = any("frozen<" in column.type for column in columns)
         self._shows_drops = any(live.statement for schema in schemas for live in schema.live.values())
         self._kinds = {
-            index.get("kind")
+            index["kind"]
             for schema in schemas
             for (keyspace, _), table in schema.tables.items()
             for name, index in table.indexes.items()
-            if not any(
+            if index.get("kind") is not None  # a reading that is told from memory does not say it
+            and not any(
                 "using" in one.value for one in parts.all_values(Part(SchemaObject("index", keyspace, name), "whole"))
             )
         }

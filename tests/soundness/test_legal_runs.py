@@ -50,6 +50,8 @@ RICH_ACCUSED_ONCE = {
     "a rename of a clustering column, which its order follows": 329,
     "options of a table that the copy on disk lacks": 774,
     "an index of a table, beside one of its name that may have been on a table that was dropped": 20_144,
+    "an index whose kind no final reading says": 30_257,
+    "a column that was dropped and added again, and a reading torn by another one": 31_353,
 }
 
 

@@ -255,6 +255,32 @@ def test_a_dropped_column_in_a_statement_for_restoring_is_no_divergence() -> Non
     assert types(observations) == []
 
 
+AGAIN = 'a:int* c:int{} {{"dropped_columns": {{"c": {{"type": "int", "dropped_time": 1}}}}}}'
+UNANSWERED = ("@3 p1 n1 invoke add-column k.t d:int", "@4 p1 n1 info OperationTimedOut: no answer")
+
+
+@pytest.mark.parametrize(
+    ("history", "remembered", "expected"),
+    [
+        pytest.param((*CREATE, *UNANSWERED), "a int PRIMARY KEY, c int", [], id="a column that may just have come"),
+        pytest.param(CREATE, "a int PRIMARY KEY, c int", ["memory-disk-divergence"], id="that nobody asked for"),
+        pytest.param(
+            (*CREATE, *UNANSWERED), "a int PRIMARY KEY, d int", ["memory-disk-divergence"], id="another is not there"
+        ),
+    ],
+)
+def test_a_column_that_was_dropped_and_added_again_is_on_both_sides_of_a_torn_reading(
+    history: Sequence[str], remembered: str, expected: Sequence[str]
+) -> None:
+    observations = [
+        f"settled n1 table k.t id=1 {AGAIN.format(' d:int')}",
+        f"settled n1 live k.t CREATE TABLE k.t ({remembered})",
+    ]
+    found = verdict(observations, history)
+    assert [anomaly.type for anomaly in found.anomalies] == expected
+    assert any(doubt.kind == "undecided" for doubt in found.doubts) is not bool(expected)
+
+
 def test_functions_are_told_with_their_arguments_and_views_under_another_word() -> None:
     observations = [
         "settled n1 function k.f",

@@ -311,6 +311,17 @@ def test_the_columns_of_a_view_may_be_read_without_its_row_as_it_comes_or_goes()
         assert {(one.type, one.objects) for one in planted} == {("unexplained-sighting", ("k.w",))}
 
 
+@pytest.mark.parametrize(
+    ("kind", "is_found"), [("COMPOSITES", False), ("KEYS", True), (None, False)], ids=["alike", "another", "not said"]
+)
+def test_the_kind_of_an_index_is_compared_where_final_readings_say_it(kind: str | None, is_found: bool) -> None:
+    index = {"target": "c"} if kind is None else {"kind": kind, "target": "c"}
+    rest = f' {{"options": {{"comment": "x"}}, "indexes": {{"i": {orjson.dumps(index).decode()}}}}}'
+    seen = f"@30 running n2 {table(*WHOLE, **INDEXED)}"
+    records = judged([*SETUP, *INDEX], [*FINAL[:2], FINAL[2] + rest, seen])
+    assert bool(Sightings().check(records, limit_s=5).anomalies) is is_found
+
+
 SAI = ('@10 p1 n2 invoke create-index k.j t c {"using": "sai"}', "@12 p1 n2 ok")
 
 
