@@ -99,23 +99,32 @@ def _hit(
     """Inject a fault, and have it undo itself."""
     if ends_ns is not None and kernel.heap.now_ns > ends_ns:
         return
-    for act, undo in _acts(nodes, strike, chain, came):
-        act()
-        kernel.after(strike.lasts_ns, undo)
+    for act in _acts(nodes, strike, chain, came):
+        kernel.after(strike.lasts_ns, act())
 
 
 def _acts(
     nodes: Mapping[str, SimulatedNode], strike: Strike, chain: str, came: str
-) -> Iterator[tuple[Callable[[], None], Callable[[], None]]]:
-    """Yield what is to be done, each with what undoes it."""
+) -> Iterator[Callable[[], Callable[[], None]]]:
+    """Yield what is to be done, each of which returns what undoes it."""
     where = strike.where or (came,)
     node = nodes[where[0]]
     match strike.verb:
         case "kill":
-            yield node.kill, node.start
+            yield node.crash
         case "pause":
-            yield node.pause, node.resume
+            yield partial(_pause, node)
         case "cut":
             for peer in where[1:] or node.peers:
                 for one, other in ((node, nodes[peer]), (nodes[peer], node)):
-                    yield partial(one.cut_off, other.address, chain), partial(one.reconnect, chain)
+                    yield partial(_cut, one, other.address, chain)
+
+
+def _pause(node: SimulatedNode) -> Callable[[], None]:
+    node.pause()
+    return node.resume
+
+
+def _cut(node: SimulatedNode, address: str, chain: str) -> Callable[[], None]:
+    node.cut_off(address, chain)
+    return partial(node.reconnect, chain)

@@ -60,6 +60,7 @@ class SimulatedNode:
         """The faults in place on it, joined by `+`."""
         self._postponed: list[Callable[[], None]] = []
         self._started_ns = 0
+        self._halts = 0
         network.join(self)
         self.send: Callable[[str, Message], None] = partial(network.send, self)
         """Sends a message to a node over the network."""
@@ -145,6 +146,17 @@ class SimulatedNode:
             self.exit_code = _EXIT_OF_A_KILL
         self._end("kill")
 
+    def crash(self) -> Callable[[], None]:
+        """End the server at once, by a fault that undoes itself. Returns what starts it again, unless it was stopped or killed meanwhile."""
+        self.kill()
+        halts = self._halts
+
+        def start() -> None:
+            if self._halts == halts:
+                self.start()
+
+        return start
+
     def die(self, stack: str) -> None:
         """End the server by its own error."""
         self.console.error("main", "CassandraDaemon.java:887", "Exception encountered during startup", stack)
@@ -152,6 +164,7 @@ class SimulatedNode:
         self._end("death")
 
     def _end(self, how: str) -> None:
+        self._halts += how != "death"
         server, self.server = self.server, None
         self._postponed = []
         self.is_paused = False

@@ -8,9 +8,13 @@ from functools import partial
 from random import Random
 from typing import Final
 
+from schemaquake.harness.errors import ClusterError
+from schemaquake.harness.model.aim import ShowsSteps
+from schemaquake.harness.model.membership import ChangeOutcome
 from schemaquake.harness.model.operation import Completion
-from schemaquake.harness.model.protocols import Cluster, Context, Fault
+from schemaquake.harness.model.protocols import Cluster, Context, Fault, MemberListing
 from schemaquake.harness.model.topology import Attempt
+from schemaquake.harness.wait import until
 from schemaquake.nemeses.schedule.options import configured
 from schemaquake.nemeses.schedule.targets import named
 from schemaquake.nemeses.topology import standard_options as standard
@@ -20,6 +24,8 @@ from schemaquake.nemeses.topology.planning import draw_recovery, node_serves, pl
 __all__ = ["Bootstrap", "join_again", "leave_half_joined"]
 
 _WAYS: Final = ("retry", "resume", "abort")
+_FORGOTTEN_S: Final = 60.0
+"""The time in which others have forgotten a node that was killed as it joined, or taken its join back."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,17 +79,45 @@ class Bootstrap:
 
 def join_again(cluster: Cluster, name: str, *, replacing: str | None = None, limit_s: float) -> Attempt:
     """Begin anew with an empty disk, as after a joining node was lost."""
-    leave_half_joined(cluster, name, limit_s=limit_s)
+    _end_joining(cluster, name, limit_s=limit_s)
     return changing(cluster).join(name, replacing=replacing, limit_s=limit_s)
 
 
 def leave_half_joined(cluster: Cluster, name: str, *, limit_s: float) -> Attempt:
-    """Kill the node that joins, and remove it from the other nodes where they do not forget it by themselves."""
+    """Kill the node that joins, and remove it from the other nodes where they do not forget it by themselves.
+
+    Without a command for that, a kill alone proves nothing: the node may have told the others just before that it has joined, or they may
+    carry its join on (ScyllaDB). The outcome is `ok` once nobody lists it or shows a step of it, and `info` if that does not come.
+    """
+    removed = _end_joining(cluster, name, limit_s=limit_s)
+    if removed is not None:
+        return removed
+    outcome: ChangeOutcome = "ok"
+    try:
+        until(partial(_is_forgotten, cluster, name), deadline_s=_FORGOTTEN_S, what=f"{name} forgotten", every_s=0.5)
+    except TimeoutError:
+        outcome = "info"
+    return Attempt(outcome=outcome, command="kill", node=name, seconds=0.0)
+
+
+def _end_joining(cluster: Cluster, name: str, *, limit_s: float) -> Attempt | None:
+    """Kill the node that joins, and have another one abort its join; None where there is no command for that."""
     named(cluster, [name])[0].kill()
     change = changing(cluster)
-    if change.cannot("abort-join") is None:
-        return change.ask("abort-join", on=some_other(cluster, name), about=name, limit_s=limit_s)
-    return Attempt(outcome="ok", command="kill", node=name, seconds=0.0)
+    if change.cannot("abort-join") is not None:
+        return None
+    return change.ask("abort-join", on=some_other(cluster, name), about=name, limit_s=limit_s)
+
+
+def _is_forgotten(cluster: Cluster, name: str) -> bool:
+    """Return whether no node lists this one as a member or shows a step of its join, as far as the cluster shows that."""
+    if isinstance(cluster, ShowsSteps) and cluster.steps([name]):
+        return False
+    try:
+        listed = cluster.members() if isinstance(cluster, MemberListing) else {}
+    except ClusterError:
+        return False
+    return name not in listed or listed[name].state != "normal"
 
 
 def _resume(cluster: Cluster, name: str, *, limit_s: float) -> Attempt:

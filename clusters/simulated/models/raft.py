@@ -288,7 +288,8 @@ class Raft:
         server_of(node).after(_TICK_NS, lambda: self._tick(node))
         role = self._role(node)
         role.ticks += 1
-        if role.ticks % _PING_EVERY == 0:
+        if role.ticks % _PING_EVERY == 0 and server_of(node).phase != "left":
+            # One that has left is alive for nobody: if it was the leader, the others have to elect one.
             for name in node.peers:
                 server_of(node).send(name, "raft-ping")
         if role.is_leader:

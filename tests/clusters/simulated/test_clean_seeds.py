@@ -43,11 +43,37 @@ _KILLED_IN_A_HEARTBEAT = Plan(
     },
 )  # fmt: skip
 """A heartbeat took another node for dead, by which a request to it was given up, and its own server was killed at the next step."""
+_STARTED_AFTER_AN_ABORT = Plan(
+    system="simulated:scylladb-6.2", workloads=("quorum",), nemeses=("bootstrap",), seed=1814, cluster="simulated", nodes=4,
+    spares=1, time_limit_s=20.0, rate=40.0, replication_factor=2,
+    options={
+        "bootstrap.limit-s": "40", "bugs": "none", "fault.seconds": "8", "fault.within": "16", "keys": "6",
+        "kill.at": "group0/topology/o5@3,group0/stream/s1@1",
+    },
+)  # fmt: skip
+"""A node whose join was aborted by a kill was started again by an earlier fault that undid itself, and joined after all."""
+_LED_BY_ONE_THAT_LEFT = Plan(
+    system="simulated:scylladb-6.2", workloads=("quorum",), nemeses=("decommission",), seed=3274, cluster="simulated", nodes=4,
+    time_limit_s=20.0, rate=80.0, replication_factor=1,
+    options={
+        "decommission.limit-s": "40", "bugs": "none", "fault.seconds": "4", "fault.within": "20", "keys": "6",
+        "kill.at": "group0/topology/o6@1:n1", "pause.at": "group0/topology/o3@1:n1",
+    },
+)  # fmt: skip
+"""A leader that had left the group was taken for alive by the others, which elected none; a node that came back stayed behind."""
 
 
 @pytest.mark.parametrize(
     "plan",
-    [_SERVED_BEHIND, _REPLACED_WHILE_FROZEN, _LEAVES_AFTER_A_RESTART, _LEFT_BY_A_DEAD_LEADER, _KILLED_IN_A_HEARTBEAT],
+    [
+        _SERVED_BEHIND,
+        _REPLACED_WHILE_FROZEN,
+        _LEAVES_AFTER_A_RESTART,
+        _LEFT_BY_A_DEAD_LEADER,
+        _KILLED_IN_A_HEARTBEAT,
+        _STARTED_AFTER_AN_ABORT,
+        _LED_BY_ONE_THAT_LEFT,
+    ],
     ids=lambda plan: str(plan.seed),
 )
 def test_a_design_without_a_flaw_is_silent(plan):

@@ -12,7 +12,7 @@ from schemaquake.harness.errors import ClusterError, PlanError
 from schemaquake.harness.model.context import Context
 from schemaquake.harness.model.protocols import Fault, OwnLack, TopologyNemesis
 from schemaquake.harness.registry import load
-from schemaquake.nemeses.topology import attempts, lost_majority, metadata_service
+from schemaquake.nemeses.topology import attempts, bootstrap, lost_majority, metadata_service
 
 KINDS = ("bootstrap", "decommission", "removenode", "assassinate", "replace", "move", "cms-reconfigure")
 CONTEXT = Context(seed=7, nodes=("n1", "n2", "n3", "n4"), spares=("n5", "n6"), time_limit_s=100)
@@ -157,6 +157,21 @@ def test_a_failed_bootstrap_begins_anew_with_an_empty_disk():
 def test_an_aborted_bootstrap_leaves_no_server_behind():
     done, cluster, _ = carried_out("bootstrap", answers=["info"], lacks=["abort-join"], after_failure="abort")
     assert (done.type, cluster.by_name["n5"].state()) == ("fail", "stopped")
+
+
+@pytest.mark.parametrize("trace", ["a member", "a step"])
+def test_a_kill_aborts_no_bootstrap_that_others_go_on_with(monkeypatch, trace):
+    """A node may have told the others that it has joined just before it died; and where a coordinator joins it, its death ends nothing."""
+    monkeypatch.setattr(bootstrap, "_FORGOTTEN_S", 0.0)
+    nemesis, operation = planned("bootstrap", after_failure="abort")
+    cluster = ChangingCluster(CONTEXT.nodes, CONTEXT.spares, answers=["info"] * 9, lacks=["abort-join"])
+    if trace == "a member":
+        cluster.states["n5"] = "normal"
+    else:
+        cluster.steps = lambda nodes: ["under-way"] if "n5" in nodes else []
+    done = nemesis.operate(cluster, operation)
+    assert (done.type, cluster.by_name["n5"].state()) == ("info", "stopped")
+    assert {attempt["outcome"] for attempt in done.value["attempts"]} == {"info"}
 
 
 def test_a_spare_that_runs_is_not_asked_to_join():
