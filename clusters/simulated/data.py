@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from schemaquake.clusters.simulated.disk import RowKey
 from schemaquake.clusters.simulated.faces import Answers, Node, Steps
@@ -57,6 +57,21 @@ class RowRead:
     version: int = 0
 
 
+class RowObserver(Protocol):
+    """An observer of what clients are answered, who sees the disks of all nodes."""
+
+    def written(self, node: Node, write: RowWrite, ring: RingView, factor: Copies, consistency: str) -> None:
+        """Take note of a write that is acknowledged; `ring` is its coordinator's."""
+        ...
+
+    def returned(
+        self, node: Node, table_id: str, rows: Mapping[RowKey, tuple[int, Mapping[str, tuple[int, Any]]]], ring: RingView,
+        factor: Copies, consistency: str,
+    ) -> None:  # fmt: skip
+        """Take note of the rows that a read of one partition found, with all of their cells."""
+        ...
+
+
 class DataPath:
     """Reads and writes on the replicas that the coordinator's view of the ring names (`Server.ring`, else the founders' ring)."""
 
@@ -85,6 +100,8 @@ class DataPath:
         self._rechecks = rechecks
         self._writes_pending = writes_pending
         self._late_cells_break = late_cells_break
+        self.invariants: RowObserver | None = None
+        """The observer of what clients are answered; None: nobody looks."""
 
     # ── coordinators ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -136,7 +153,7 @@ class DataPath:
         replicas = ring.writes(place, factor) if self._writes_pending else readers
         need = _block_for(consistency, len(readers))
         if replicas is not readers:
-            need = min(need + sum(name not in readers for name in replicas), len(replicas))
+            need += sum(name not in readers for name in replicas)
         if ring.version:
             write = RowWrite(write.table_id, write.key, write.cells, write.deleted_us, ring.version)
         alive = server.gossip.living(replicas)
@@ -150,8 +167,10 @@ class DataPath:
             place = now.place(token)
             replicas, readers = now.writes(place, factor), now.replicas(place, factor)
             need = _block_for(consistency, len(readers)) + sum(name not in readers for name in replicas)
-            if sum(name in replicas for name in answers.answers) < min(need, len(replicas)):
+            if sum(name in replicas for name in answers.answers) < need:
                 raise _changed_meanwhile(answers.answers)
+        if self.invariants is not None:
+            self.invariants.written(node, write, ring, factor, consistency)
 
     def _mutate_by_center(self, node: Node, write: RowWrite, factor: Copies, consistency: str) -> Steps:
         """Send one write to its replicas and wait for those of this data centre, or of each. Raises ServerSaid."""
@@ -232,6 +251,8 @@ class DataPath:
             merged = self._merge(ring, table, answers.answers, chosen)
             if len(contacts) > 1:
                 yield from self._repair(node, ring, table, merged, answers.answers, chosen)
+        if self.invariants is not None and partition is not None:
+            self.invariants.returned(node, table.id, merged, ring, factor, consistency)
         found = []
         for key, (deleted_us, cells) in merged.items() if len(merged) < 2 else sorted(merged.items(), key=repr):
             living = _living(table, deleted_us, cells, undeclared=not self.knows_columns)

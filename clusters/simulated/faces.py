@@ -33,6 +33,7 @@ __all__ = [
     "Recovering",
     "Server",
     "Steps",
+    "Watched",
 ]
 
 
@@ -289,6 +290,15 @@ class Model(Protocol):
 
     def answer(self, node: Node, text: str) -> Iterable[Mapping[str, Any]]:
         """Answer a statement by which a client reads the node's own account of its schema."""
+        ...
+
+
+@runtime_checkable
+class Watched(Protocol):
+    """A design that can say what must hold of all nodes at once."""
+
+    def watch(self, nodes: Sequence[Node]) -> None:
+        """Have that be looked at from now on."""
         ...
 
 

@@ -10,7 +10,7 @@ from schemaquake.clusters.simulated.aims import OPTIONS as AIMS
 from schemaquake.clusters.simulated.aims import aim_all, parse_end, parse_strikes
 from schemaquake.clusters.simulated.cluster import SimulatedCluster
 from schemaquake.clusters.simulated.draws import Draws
-from schemaquake.clusters.simulated.faces import ChangingRing, Model, Recovering
+from schemaquake.clusters.simulated.faces import ChangingRing, Model, Recovering, Watched
 from schemaquake.clusters.simulated.kernel import Kernel
 from schemaquake.clusters.simulated.models.commit_rules import parse_rules
 from schemaquake.clusters.simulated.models.gossiped_ring import GossipedRing
@@ -57,6 +57,7 @@ OPTIONS: Final[Mapping[str, str]] = {
     "order": "what brings changes into one order in designs that have none, without the flaw `no-order` (up to 5.0): `sequencer`, at once on all nodes, or `turns`, one after another by the design's own protocol",
     "log": "how members decide an entry of the log (6.0): `register`, at once and by a majority, or `paxos`, by messages and with state on disk",
     "snapshots": "how often a node puts its log into a snapshot (6.0): `seldom`, every hundredth epoch, or `often`, every eighth",
+    "invariants": "whether what must hold of all nodes at once is looked at from outside: `unchecked`, or `checked`, where a breach stands as a failed assertion in a node's log",
     "cms.pause": "commits that wait for 4 s before they are made (6.0): create-table, or FINISH_JOIN@2 for its second; with commas",
     "cms.refuse": "commits that are refused (6.0)",
     "cms.delay": "commits that the other nodes are sent 4 s later (6.0)",
@@ -71,6 +72,9 @@ LOGS: Final = ("register", "paxos")
 """The ways in which an entry of the metadata log is decided."""
 SNAPSHOTS: Final[Mapping[str, int]] = {"seldom": 100, "often": 8}
 """Epochs between two snapshots of the metadata log."""
+
+INVARIANTS: Final = ("unchecked", "checked")
+"""Whether an observer of all nodes looks at what the design says of them."""
 
 _MODELS: Final[Mapping[str, _Build]] = {
     "raft-group": lambda ring, flaws, _blueprint, _options: Group0(ring, flaws),
@@ -113,6 +117,13 @@ def _epochs_between_snapshots(options: Mapping[str, str]) -> int:
     if often not in SNAPSHOTS:
         raise PlanError(f"-O snapshots={often}: {' or '.join(SNAPSHOTS)}")
     return SNAPSHOTS[often]
+
+
+def _has_checked_invariants(options: Mapping[str, str]) -> bool:
+    wanted = options.get("invariants", INVARIANTS[0])
+    if wanted not in INVARIANTS:
+        raise PlanError(f"-O invariants={wanted}: {' or '.join(INVARIANTS)}")
+    return wanted == "checked"
 
 
 def list_steps() -> Mapping[str, str]:
@@ -228,6 +239,8 @@ class SimulatedProvider:
             spares=plan.spare_names,
             data_centers=plan.locations,
         )
+        if _has_checked_invariants(plan.options) and isinstance(model, Watched):
+            model.watch(cluster.nodes)
         return cluster
 
     def heal(self, folder: Path) -> Sequence[str]:  # noqa: ARG002 - a simulation leaves nothing behind

@@ -81,6 +81,8 @@ _BETWEEN_CENTERS_MS: Final = (20, 60, 200)
 _OF_DATA_CENTERS: Final = ("partition.targets", "consistency")
 _OF_A_LOG: Final = ("raft/", "group0/change/", "group0/apply/", "6.0/commit/", "6.0/follow/", "6.0/paxos/")
 """The beginnings of the names of steps that decide and carry out the entries of a log."""
+_WATCHED: Final = {"invariants": "checked"}
+"""Protocols are broken more often than a client can tell."""
 _CUT: Final = "partition"
 """The mode of races whose sides are cut off from each other; each waits for a majority, or for its turn, as long as a client does."""
 
@@ -150,7 +152,7 @@ def plan_of_seed(seed: int, systems: Sequence[str], options: Mapping[str, str] |
         rate=rate,
         replication_factor=None if factor is None else min(factor, nodes // centers),
         restart=draws.stream("swarm", "restart").pick(("rolling", "rolling", "together", "none")),
-        options={**chosen, **(options or {})},
+        options={**chosen, **_WATCHED, **(options or {})},
     )
 
 
@@ -178,7 +180,7 @@ def _stormy(draws: Draws, seed: int, system: str, storm: Storm, options: Mapping
         rate=storm.rate,
         replication_factor=None if storm.factor is None or leaves_dead else min(storm.factor, storm.nodes),
         restart=draws.stream("swarm", "restart").pick(("rolling", "rolling", "together", "none")),
-        options={**chosen, **options},
+        options={**chosen, **_WATCHED, **options},
     )
 
 

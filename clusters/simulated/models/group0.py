@@ -52,6 +52,7 @@ from uuid import UUID
 from schemaquake.clusters.simulated.data import RowRead, RowWrite
 from schemaquake.clusters.simulated.faces import Answers, Node, Steps
 from schemaquake.clusters.simulated.messages import Failure, Message
+from schemaquake.clusters.simulated.models.invariants import Breaches, GroupInvariants, RingInvariants, RowInvariants
 from schemaquake.clusters.simulated.models.raft import Log, Machine, Member, Raft, Role
 from schemaquake.clusters.simulated.models.requests import Requests
 from schemaquake.clusters.simulated.models.serving import serve_schema, server_of, time_id
@@ -182,6 +183,13 @@ class Group0:
             Machine(role=_role, committed=self._committed, image=self._image, take_over=self._take_over), flaws
         )
 
+    def watch(self, nodes: Sequence[Node]) -> None:
+        """Have what must hold of all nodes at once be looked at (`schemaquake.clusters.simulated.models.invariants`)."""
+        breaches = Breaches()
+        self._raft.invariants = GroupInvariants(nodes, _log_of, breaches)
+        self._coordinator.invariants = RingInvariants(nodes, self._version_of, self.flights, breaches)
+        self._requests.data.invariants = RowInvariants(nodes, breaches)
+
     # ── a change ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def serve(self, node: Node, request: Invoke) -> Steps:
@@ -207,12 +215,16 @@ class Group0:
     def _change(self, node: Node, f: str, value: Mapping[str, Any]) -> Steps:
         kept = _kept(node)
         ends_ns = node.kernel.heap.now_ns + _CHANGE_LIMIT_NS
+        log, invariants = kept.log, self._raft.invariants
+        floor = (log.group, 0 if invariants is None else invariants.floor(log))
         yield G1
         for _ in range(_TRIES):
             yield G2
             if not (yield from self._read_barrier(node, ends_ns)):
                 raise ServerSaid("ServerError", "raft operation [read_barrier] timed out, there is no raft quorum")
             yield G3
+            if invariants is not None:
+                invariants.begun(node, kept.log, _role(node).applied, floor)
             last_us = kept.last_us
             new_us = max(node.clock.schema_stamp_us(), last_us + 1)
             yield G4
@@ -414,6 +426,11 @@ class Group0:
         if kept.board is None:
             kept.board = Board(replace(founding_topology(node), version=1))
         return kept.board
+
+    def _version_of(self, node: Node) -> int:
+        """Return the version of the topology on a node's disk."""
+        kept = node.disk.state
+        return 0 if kept is None or kept.board is None else kept.board.topology.version
 
     def _pin(self, node: Node, board: Board) -> None:
         _kept(node).board = board
@@ -674,6 +691,10 @@ class Group0:
 
 def _warn(node: Node, text: str) -> None:
     node.console.warn("group0", "view.cc:1", text)
+
+
+def _log_of(node: Node) -> Log | None:
+    return None if node.disk.state is None else _kept(node).log
 
 
 def _kept(node: Node) -> _Kept:

@@ -40,6 +40,7 @@ from schemaquake.clusters.simulated.disk import TableFiles
 from schemaquake.clusters.simulated.faces import Answers, Node, Steps
 from schemaquake.clusters.simulated.messages import Message
 from schemaquake.clusters.simulated.models.definitions_sent_back import ROUND_TRIP_NS, definition_of, sent_in
+from schemaquake.clusters.simulated.models.invariants import Breaches, RowInvariants
 from schemaquake.clusters.simulated.models.merging import Order, Pulls, id_of_its_past, log_failed_merge, recheck
 from schemaquake.clusters.simulated.models.old_schema_tables import answer_from_old_tables
 from schemaquake.clusters.simulated.models.requests import Requests
@@ -122,6 +123,10 @@ class MergedRows:
             keyspace_row="keyspace-row" in flaws, whole_row="whole-row" in flaws, rows_unite="row-union" in flaws
         )
         self._pull_delay_ns = round(pull_delay_s * 1000) * _MS
+
+    def watch(self, nodes: Sequence[Node]) -> None:
+        """Have what must hold of all nodes at once be looked at (`schemaquake.clusters.simulated.models.invariants`)."""
+        self._requests.data.invariants = RowInvariants(nodes, Breaches())
 
     # ── a change ─────────────────────────────────────────────────────────────────────────────────────────────────────
 

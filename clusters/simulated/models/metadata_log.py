@@ -45,6 +45,7 @@ from uuid import UUID
 from schemaquake.clusters.simulated.faces import Answers, Node, Server, Steps
 from schemaquake.clusters.simulated.messages import Failure, Message
 from schemaquake.clusters.simulated.models.commit_rules import CommitRules
+from schemaquake.clusters.simulated.models.invariants import Breaches, LogInvariants, RowInvariants
 from schemaquake.clusters.simulated.models.paxos_log import PaxosLog, Slot
 from schemaquake.clusters.simulated.models.requests import Requests
 from schemaquake.clusters.simulated.models.sequences import ADVANCE, CANCEL, PREPARE, Sequences, after_sequence
@@ -265,11 +266,20 @@ class MetadataLog:
         self._snapshot_every = snapshot_every
         self._sequences = Sequences(self, flaws)
         self._none = Metadata(has_locks="no-lock" not in flaws)
+        self._invariants: LogInvariants | None = None
 
     @property
     def shared_uses(self) -> int:
         """The number of uses of the log itself, which is the one thing that nodes share."""
         return self._register.uses
+
+    def watch(self, nodes: Sequence[Node]) -> None:
+        """Have what must hold of all nodes at once be looked at (`schemaquake.clusters.simulated.models.invariants`)."""
+        breaches = Breaches()
+        self._invariants = self._sequences.invariants = LogInvariants(breaches)
+        if self._paxos is not None:
+            self._paxos.invariants = self._invariants
+        self._requests.data.invariants = RowInvariants(nodes, breaches)
 
     # ── a change ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -460,6 +470,8 @@ class MetadataLog:
         answers: Answers = yield _server(node).ask(
             members, "vote", None, need=len(members) // 2 + 1, limit_ns=_APPEND_LIMIT_NS
         )
+        if answers.enough and self._invariants is not None:
+            self._invariants.reached(node, members, answers.answers)
         return answers.enough
 
     def _leave(self, node: Node, entry: Entry) -> None:
@@ -529,7 +541,17 @@ class MetadataLog:
             if topology.changed_since(version, None if partition is None else token_of(partition)):
                 _server(node).answer(message, Failure("COORDINATOR_BEHIND"))
                 return
+        if self._invariants is not None and version < topology.version:
+            self._look_at_placement(node, message, topology, self._invariants)
         self._requests.data.receive(node, message)
+
+    @staticmethod
+    def _look_at_placement(node: Node, message: Message, topology: Topology, invariants: LogInvariants) -> None:
+        partition = message.body.key[0] if message.kind == "write" else message.body.partition
+        table = _server(node).table(message.body.table_id)
+        if partition is not None and table is not None:
+            factor = _server(node).memory[table.keyspace].replication_factor
+            invariants.served(node, message.kind, token_of(partition), message.body.version, factor, topology)
 
     def gossip(self, node: Node) -> Mapping[str, Any]:
         """Return the node's epoch."""
@@ -609,6 +631,8 @@ class MetadataLog:
                     return
                 yield L4
                 yield Sync()
+                if self._invariants is not None:
+                    self._invariants.enacted(node, entry.epoch, entry.id, life.metadata.epoch)
                 kept.entries.append(entry)
                 kept.unreleased = _dropped_rows(node, life.metadata, after)
             else:
@@ -645,6 +669,8 @@ class MetadataLog:
     def _publish(self, node: Node, after: Metadata) -> None:
         """Serve this metadata from now on; files of tables that are gone are dropped."""
         server, life = _server(node), _life(node)
+        if self._invariants is not None:
+            self._invariants.published(node, after)
         serve_schema(node, after.schema)
         life.metadata = after
         server.epoch = after.epoch

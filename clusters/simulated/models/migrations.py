@@ -46,6 +46,7 @@ from uuid import UUID
 from schemaquake.clusters.simulated.faces import Answers, Node, Steps
 from schemaquake.clusters.simulated.messages import Message
 from schemaquake.clusters.simulated.models.definitions_sent_back import ROUND_TRIP_NS, Sent, definition_of, sent_in
+from schemaquake.clusters.simulated.models.invariants import Breaches, RowInvariants
 from schemaquake.clusters.simulated.models.requests import Requests
 from schemaquake.clusters.simulated.models.serving import serve_schema, server_of, time_id
 from schemaquake.clusters.simulated.models.steps import numbered
@@ -119,6 +120,10 @@ class Migrations:
         self._chain: list[Migration] = []
         """The migrations that the sequencer has decided, in designs with one."""
         self._nodes: dict[str, Node] = {}
+
+    def watch(self, nodes: Sequence[Node]) -> None:
+        """Have what must hold of all nodes at once be looked at (`schemaquake.clusters.simulated.models.invariants`)."""
+        self._requests.data.invariants = RowInvariants(nodes, Breaches())
 
     # ── a change ─────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -26,6 +26,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from schemaquake.clusters.simulated.faces import Answers, Node, Steps
 from schemaquake.clusters.simulated.messages import Failure, Message
+from schemaquake.clusters.simulated.models.invariants import LogInvariants
 from schemaquake.clusters.simulated.models.serving import server_of
 from schemaquake.clusters.simulated.models.steps import numbered
 from schemaquake.clusters.simulated.processes import Sleep, Sync
@@ -82,6 +83,8 @@ class PaxosLog:
         """`slots` are the epochs on a node's disk."""
         self._slots = slots
         self._flaws = flaws
+        self.invariants: LogInvariants | None = None
+        """The observer of the log; None: nobody looks."""
 
     # ── proposers ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -124,6 +127,9 @@ class PaxosLog:
                 )
                 if taken.enough:
                     yield P3
+                    if self.invariants is not None:
+                        self.invariants.reached(node, members, taken.answers)
+                        self.invariants.decided(node, epoch, entry.id)
                     self._tell(node, members, entry)
                     return True, entry
                 promises = taken
@@ -160,6 +166,8 @@ class PaxosLog:
             server_of(node).answer(message, Failure("a higher ballot was promised"))
             return
         slot.promised = ballot
+        if self.invariants is not None:
+            self.invariants.promised(node, epoch, ballot)
         server_of(node).answer(message, _Promise(slot.accepted, slot.decided))
 
     def _accept(self, node: Node, message: Message) -> Steps:
@@ -171,6 +179,8 @@ class PaxosLog:
             server_of(node).answer(message, Failure("a higher ballot was promised"))
             return
         slot.promised = max(slot.promised, ballot)
+        if self.invariants is not None:
+            self.invariants.promised(node, epoch, ballot)
         slot.accepted = ballot, entry
         server_of(node).answer(message, True)
 

@@ -38,6 +38,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from schemaquake.clusters.simulated.faces import Answers, Node, Steps
 from schemaquake.clusters.simulated.messages import Failure, Message
+from schemaquake.clusters.simulated.models.invariants import GroupInvariants
 from schemaquake.clusters.simulated.models.serving import server_of
 from schemaquake.clusters.simulated.models.steps import numbered
 from schemaquake.clusters.simulated.models.waiting import Signal
@@ -257,6 +258,8 @@ class Raft:
         self._machine = machine
         self._role = machine.role
         self.flaws = flaws
+        self.invariants: GroupInvariants | None = None
+        """The observer of this log; None: nobody looks."""
 
     def begin(self, node: Node) -> None:
         """Begin to tick."""
@@ -343,6 +346,8 @@ class Raft:
             yield V2
             role.term, role.vote = role.term + 1, node.name
             yield from self._keep(role)
+            if self.invariants is not None:
+                self.invariants.voted(node, role.log, role.term, node.name)
         role.leader = ""
         role.granted, role.on_trial = {node.name: None}, on_trial
         term = role.term + on_trial
@@ -368,6 +373,8 @@ class Raft:
         role.is_leader, role.leader, role.quiet_ticks = True, node.name, 0
         role.progress = {}
         self._look_at_members(node, role)
+        if self.invariants is not None:
+            self.invariants.led(node, role.log, role.term, role.members)
         yield from self._append(node, None)
         role.moved.notify()
 
@@ -395,6 +402,8 @@ class Raft:
                 yield W2
                 role.vote = message.sender
                 yield from self._keep(role)
+                if self.invariants is not None:
+                    self.invariants.voted(node, role.log, plea.term, message.sender)
                 self._rest(node)
         vote = _Vote(plea.group, plea.term if granted else role.term, plea.on_trial, granted)
         server_of(node).send(message.sender, "vote", vote)
@@ -522,6 +531,8 @@ class Raft:
                 self._send(node, role, name, progress)
 
     def _commit(self, node: Node, role: Role, index: int) -> None:
+        if self.invariants is not None:
+            self.invariants.committed(node, role.log, role.commit + 1, index, role.members if role.is_leader else None)
         role.commit = index
         role.moved.notify()
         self._machine.committed(node)

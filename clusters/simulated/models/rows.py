@@ -43,6 +43,7 @@ from schemaquake.clusters.simulated.data import DataPath
 from schemaquake.clusters.simulated.faces import Node, Steps
 from schemaquake.clusters.simulated.messages import Message
 from schemaquake.clusters.simulated.models.gossiped_ring import GossipedRing
+from schemaquake.clusters.simulated.models.invariants import Breaches, RowInvariants
 from schemaquake.clusters.simulated.models.merging import Order, Pulls, id_of_its_past, log_failed_merge, recheck
 from schemaquake.clusters.simulated.models.requests import Requests
 from schemaquake.clusters.simulated.models.serving import drop_files, serve_schema, time_id
@@ -102,6 +103,10 @@ class Rows:
             keyspace_row="keyspace-row" in flaws, whole_row="whole-row" in flaws, rows_unite="row-union" in flaws
         )
         self._pull_delay_ns = round(pull_delay_s * _S)
+
+    def watch(self, nodes: Sequence[Node]) -> None:
+        """Have what must hold of all nodes at once be looked at (`schemaquake.clusters.simulated.models.invariants`)."""
+        self._requests.data.invariants = RowInvariants(nodes, Breaches())
 
     # ── a change ─────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -14,12 +14,13 @@ takes a place goes on at its next start; one that leaves or moves when it is ask
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Protocol
 
 from schemaquake.clusters.simulated.faces import Answers, Node, Steps
 from schemaquake.clusters.simulated.messages import Failure, Message
+from schemaquake.clusters.simulated.models.invariants import LogInvariants
 from schemaquake.clusters.simulated.models.serving import server_of
 from schemaquake.clusters.simulated.models.steps import numbered
 from schemaquake.clusters.simulated.models.streaming import Streams
@@ -97,6 +98,8 @@ class Sequences:
     def __init__(self, log: Log, flaws: frozenset[str]) -> None:
         self._log = log
         self._flaws = flaws
+        self.invariants: LogInvariants | None = None
+        """The observer of the log; None: nobody looks."""
         self._streams = Streams(
             flaws,
             STREAM,
@@ -202,6 +205,9 @@ class Sequences:
                 yield Q6
                 yield from self._await_barrier(node, subject)
                 yield Q7
+            if self.invariants is not None:
+                groups = partial(_replicas_of, node, self._log.topology(node), move)
+                self.invariants.advances(node, move, groups)
             yield from self._commit(node, ADVANCE, (subject, move.step), partial(self._is_past, node, move))
         state = self._log.topology(node).seats[subject].state
         if state not in {"normal", "left"}:
@@ -272,8 +278,13 @@ class Sequences:
 def _replicas_of_locked(node: Node, topology: Topology, move: Moving) -> Sequence[frozenset[str]]:
     """Return the readers and writers of each locked range in each data centre, of the keyspaces there are."""
     memory: Mapping[str, Any] = server_of(node).memory
+    return _replicas_of(node, topology, move, [keyspace.replication_factor for keyspace in memory.values()])
+
+
+def _replicas_of(node: Node, topology: Topology, move: Moving, copies: Collection[Copies]) -> Sequence[frozenset[str]]:
+    """Return the readers and writers of each locked range in each data centre, for keyspaces of these replication factors."""
     factors: dict[Copies, None] = {_SYSTEM_FACTOR: None}
-    factors |= {keyspace.replication_factor: None for keyspace in memory.values()}
+    factors |= dict.fromkeys(copies)
     groups: dict[frozenset[str], None] = {}
     for factor in factors:
         for span in move.plan(factor).locked:

@@ -22,6 +22,7 @@ from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from schemaquake.clusters.simulated.faces import Answers, Node, Steps
 from schemaquake.clusters.simulated.messages import Failure, Message
+from schemaquake.clusters.simulated.models.invariants import RingInvariants
 from schemaquake.clusters.simulated.models.serving import server_of
 from schemaquake.clusters.simulated.models.steps import numbered
 from schemaquake.clusters.simulated.models.streaming import Streams
@@ -189,6 +190,8 @@ class Coordinator:
         self._working: dict[str, object] = {}
         """By node the server on which a coordinator is at work."""
         self._requests = 0
+        self.invariants: RingInvariants | None = None
+        """The observer of barriers; None: nobody looks."""
 
     def _is_open(self, node: Node, session: Any) -> bool:
         """Return whether a stream's session is still that of the state that this node has."""
@@ -313,6 +316,7 @@ class Coordinator:
             if not (yield from self._await_all(node, move)):
                 return False
         yield O3
+        self._look_at_barrier(node, move)
         topology = self._group.board(node).topology
         if not (yield from self._streams.move(node, topology, move, (move.node, move.done))):
             return False
@@ -330,16 +334,27 @@ class Coordinator:
         if "no-fence" not in self._flaws:
             yield from self._group.append(node, Order("fence", version))
         yield O6
+        self._look_at_barrier(node, move)
         gone = move.node if move.change == "leave" else move.replaced
         done: bool = yield from self._group.append(node, Order("advance", (move.node, 3)))
         if done and gone is not None:
             yield from self._group.dismiss(node, gone)
         return done
 
+    def _look_at_barrier(self, node: Node, move: Moving) -> None:
+        topology = self._group.board(node).topology
+        if self.invariants is not None and self._group.is_leader(node) and move in topology.moves:
+            self.invariants.goes_on(node, topology.version, self._needed(node, move))
+
+    def _needed(self, node: Node, move: Moving) -> list[str]:
+        """Return the members that have to know the present state."""
+        topology = self._group.board(node).topology
+        return [name for name in topology.members if name != move.dead and self._group.is_member(node, name)]
+
     def _await_all(self, node: Node, move: Moving) -> Steps:
         """Have every member confirm that it has the present state and that its earlier requests have ended."""
         topology = self._group.board(node).topology
-        names = [name for name in topology.members if name != move.dead and self._group.is_member(node, name)]
+        names = self._needed(node, move)
         answers: Answers = yield server_of(node).ask(
             names, "topology-barrier", topology.version, need=len(names), limit_ns=_BARRIER_NS + _DRAIN_NS
         )
