@@ -306,7 +306,7 @@ def survivor_of(module: str, diff: str) -> Survivor:
     lines = diff.splitlines()
     before = [line[1:].strip() for line in lines if line.startswith("-") and not line.startswith("---")]
     after = [line[1:].strip() for line in lines if line.startswith("+") and not line.startswith("+++")]
-    return Survivor(module, " ".join(before), " ".join(after))
+    return Survivor(module, " ".join(before).strip(), " ".join(after).strip())
 
 
 if __name__ == "__main__":

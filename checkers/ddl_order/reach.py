@@ -226,12 +226,9 @@ def _is_contested(reach: Reach, subject: SchemaObject, changes: SchemaChanges, t
     """Tell if another change of the same, or free text, may have taken effect after that time (ns)."""
     if changes.texts(subject.keyspace):
         return True
-    others = [*changes.creates(subject), *changes.drops(subject)]
+    others = [*changes.creates(subject), *changes.drops(subject), *_on_base(subject, changes)]
     if not reach.changes_whole(subject):
         others += changes.on(subject)
-    for create in changes.creates(subject) if subject.kind in {"index", "view"} else ():
-        on = create.argument.get("table") or create.argument["base"]  # its columns may take it along
-        others += changes.on(SchemaObject("table", subject.keyspace, on))
     return any(
         change is not reach.operation
         and (change.type == "info" or change.completed is None or change.completed >= time)
@@ -245,7 +242,11 @@ def _may_be_undone(reach: Reach, subject: SchemaObject, changes: SchemaChanges) 
     An object that a DROP removed may have been created again, and one of a CREATE dropped; a part may have been set once more.
     """
     if reach.changes_whole(subject):
-        others = changes.creates(subject) if reach.operation.f.startswith("drop-") else changes.drops(subject)
+        gone = (
+            *changes.drops(subject),
+            *(change for change in _on_base(subject, changes) if change.f == "drop-column"),
+        )
+        others = list(changes.creates(subject) if reach.operation.f.startswith("drop-") else gone)
     else:
         parts = {part for _, part in reach.parts_of(subject)}
         setting = (change for change in changes.on(subject) if not parts.isdisjoint(_names_of_parts(change)))
@@ -254,6 +255,13 @@ def _may_be_undone(reach: Reach, subject: SchemaObject, changes: SchemaChanges) 
         change is not reach.operation and (change.completed is None or change.completed > reach.operation.invoked)
         for change in others
     )
+
+
+def _on_base(subject: SchemaObject, changes: SchemaChanges) -> Sequence[PairedOperation]:
+    """Return the changes of the tables that an index or a view may be on, whose columns may take it along."""
+    creates = changes.creates(subject) if subject.kind in {"index", "view"} else ()
+    bases = [create.argument.get("table") or create.argument["base"] for create in creates]
+    return [change for base in bases for change in changes.on(SchemaObject("table", subject.keyspace, base))]
 
 
 def _names_of_parts(change: PairedOperation) -> Iterator[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from types import NoneType
 from typing import Any
 
@@ -31,9 +32,12 @@ def find_unasked(evidence: Evidence, operations: RowOperations, table: SchemaObj
         yield Doubt("undecided", text, (table.key,))
     key = _find_key(evidence, operations, table)
     yield from _find_refused(operations, table, key, reads) if key else ()
-    partial = [read for read in reads if key and len(read.value["rows"]) > 1 and _shown(read, key) not in {(), key}]
-    for read in partial[:1]:
-        yield from _count(operations, table, key, [one for one in partial if _shown(one, key) == _shown(read, key)])
+    by_part: dict[tuple[str, ...], list[PairedOperation]] = {}
+    for read in reads if key else ():
+        by_part.setdefault(_shown(read, key), []).append(read)
+    parts = sorted(by_part.keys() - {(), key})
+    doubts = (doubt for part in parts for doubt in _count(operations, table, key, by_part[part]))
+    yield from islice(doubts, 1)
 
 
 def _find_refused(

@@ -64,6 +64,7 @@ def test_a_survivor_is_its_line_before_and_after() -> None:
     diff = "--- mutation diff ---\n--- a/m.py\n+++ b/m.py\n@@ -1,2 +1,2 @@\n x\n-    if a < b:\n+    if a <= b:\n"
     found = MUTANTS["survivor_of"]("m.py", diff)
     assert (found.before, found.after) == ("if a < b:", "if a <= b:")
+    assert MUTANTS["survivor_of"]("m.py", f"{diff}-\n+\n") == found, "the last line of a file"
 
 
 def test_where_tests_have_grown_what_survived_without_a_reason_is_tried_again_and_nothing_else(tmp_path: Path) -> None:

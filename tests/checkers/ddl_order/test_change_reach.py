@@ -1,5 +1,7 @@
 """Reach: an unanswered change explains what the schema model says of it, where and when it may take effect, and no more."""
 
+from collections.abc import Sequence
+
 import orjson
 import pytest
 from histories import judged
@@ -189,6 +191,30 @@ def test_a_final_reading_decides_when_a_change_may_take_effect(change: str) -> N
         assert explains(open_ones, LATE)
 
 
+def decided(*readings: Sequence[str]) -> tuple[bool | None, int, int | None]:
+    """What readings decide of ADD d, asked at 10 ms, and within which time (ms) it may take effect."""
+    lines = [*BOOT, *SETUP, *unanswered("add-column k.t d:int")]
+    evidence = Evidence.of(judged(lines, [line for reading in readings for line in reading]))
+    (reach,) = Reaches(evidence).of("k")
+    return reach.decided, reach.begins // MS, None if reach.ends is None else reach.ends // MS
+
+
+def test_each_final_reading_by_itself_decides_of_a_change() -> None:
+    with_d, unread = "a:int* c:int d:int", ["settled n1 keyspace k", "settled n2 error NoHostAvailable"]
+    half = [*read("settled", nodes="n1"), *read("settled", nodes="n2", columns=with_d)]
+    assert decided() == (None, 10, None)
+    assert decided(read("settled")) == (False, 10_000, None)
+    assert decided(half) == (None, 10, None)
+    assert decided(read("settled", columns=with_d)) == (True, 10, 10_000)
+    assert decided(read("settled"), read("restarted")) == (False, 20_000, None)
+    assert decided(read("settled"), read("restarted", columns=with_d)) == (True, 10_000, 20_000)
+    assert decided(unread, read("restarted")) == (False, 20_000, None), (
+        "what was not read before the restart was after it"
+    )
+    assert decided(read("settled"), ["restarted n2 error NoHostAvailable"]) == (False, 10_000, None)
+    assert decided(unread) == (None, 10, None)
+
+
 def test_a_reading_decides_nothing_of_a_change_that_another_one_may_have_undone() -> None:
     lines = [*BOOT, *SETUP, *unanswered("alter-options k.t comment=x"), "@11 p7 n2 invoke alter-options k.t comment=y"]
     evidence = Evidence.of(judged(lines, read("settled", options={"comment": "x"})))
@@ -215,6 +241,67 @@ def test_a_reading_decides_nothing_of_a_part_that_was_set_once_more(change: str,
     assert explains(f"@31 p7 n2 invoke {undone_by}", "@32 p7 n2 ok")
     assert not explains(f"@31 p7 n2 invoke {undone_by}", "@32 p7 n2 fail InvalidRequest: no")
     assert not explains("@31 p7 n2 invoke drop-column k.t c", "@32 p7 n2 ok"), "another part"
+
+
+ADDED, INDEXED = table({"c": "int", "d": "int"}), table({"c": "int"}, indexes={"i": {"kind": "K", "target": "c"}})
+WITH_X, WITH_Y = (table({"c": "int"}, options={"comment": comment}) for comment in "xy")
+READ = read("settled")
+ANEW = ("drop-table k.t", "create-table k.t a:int* c:int")
+UNDONE = {
+    "a column was dropped again": ("add-column k.t d:int", ["drop-column k.t d"], READ, ADDED),
+    "a column was added again": ("drop-column k.t c", ["add-column k.t c:int"], READ, table({})),
+    "a column got another name": ("add-column k.t d:int", ["rename-column k.t d>e"], READ, ADDED),
+    "an option was set otherwise": (
+        "alter-options k.t comment=x",
+        ["alter-options k.t comment=y"],
+        read("settled", options={"comment": "y"}),
+        WITH_X,
+    ),
+    "the table was made anew": ("add-column k.t d:int", ANEW, READ, ADDED),
+    "the table was created again": ("drop-table k.t", ANEW[1:], READ, None),
+    "an index was dropped": ("create-index k.i t c", ["drop-index k.i"], READ, INDEXED),
+    "an index went with its column": ("create-index k.i t c", ["drop-column k.t c"], READ, INDEXED),
+}
+LEFT_ALONE = {
+    "another column was added": ("add-column k.t d:int", ["add-column k.t e:int"]),
+    "another option was set": ("add-column k.t d:int", ["alter-options k.t comment=y"]),
+    "a column was added to the table of an index": ("create-index k.i t c", ["add-column k.t d:int"]),
+    "the table was dropped again": ("drop-table k.t", ["drop-table k.t"]),
+    "another table was created": ("drop-table k.t", ["create-table k.u a:int*"]),
+}
+
+
+def explains(change: str, later: Sequence[str], after: object, readings: Sequence[str], *, begins: int = 30) -> bool:
+    """Whether `change`, asked at 10 ms, is why a node showed `after` in the meantime; the later ones were acknowledged."""
+    at = range(begins, begins + 10 * len(later), 10)
+    lines = [
+        line for t, f in zip(at, later, strict=True) for line in (f"@{t} p{t} n2 invoke {f}", f"@{t + 5} p{t} n2 ok")
+    ]
+    evidence = Evidence.of(judged([*BOOT, *SETUP, *unanswered(change), *lines], readings))
+    return bool(Reaches(evidence).explain(T, [BEFORE, after], 20 * MS, 25 * MS))
+
+
+@pytest.mark.parametrize(("change", "later", "readings", "after"), UNDONE.values(), ids=UNDONE)
+def test_a_reading_does_not_tell_that_a_change_came_to_nothing_if_it_may_have_been_undone_before(
+    change: str, later: Sequence[str], readings: Sequence[str], after: object
+) -> None:
+    assert explains(change, later, after, readings)
+    assert not explains(change, (), after, READ)
+
+
+@pytest.mark.parametrize(("change", "later"), LEFT_ALONE.values(), ids=LEFT_ALONE)
+def test_a_reading_tells_that_a_change_came_to_nothing_whatever_else_was_done(change: str, later: list[str]) -> None:
+    after = INDEXED if "index" in change else None if change.startswith("drop") else ADDED
+    assert not explains(change, later, after, READ)
+
+
+@pytest.mark.parametrize(("answered", "undone"), [(10, False), (11, True)])
+def test_what_had_ended_when_a_change_was_asked_for_undid_nothing_of_it(answered: int, *, undone: bool) -> None:
+    again = ["@8 p7 n2 invoke create-table k.t a:int* c:int", f"@{answered} p7 n2 ok"]
+    evidence = Evidence.of(
+        judged([*BOOT, *SETUP, *again[:1], *unanswered("drop-table k.t")[:1], *again[1:], "@20 p0 n1 info no"], READ)
+    )
+    assert bool(Reaches(evidence).explain(T, [BEFORE, None], 20 * MS, 25 * MS)) is undone
 
 
 def test_a_rename_takes_its_column_along_in_the_order_of_rows_and_in_the_condition_of_views() -> None:

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from types import SimpleNamespace
 
 import pytest
 from histories import judged
 from known_bugs import BUGS, CONTROLS, SETUP, TABLE, TYPE, Bug
 
+from schemaquake.checkers.ddl_order import checker
 from schemaquake.checkers.ddl_order.checker import SchemaLinearizability
+from schemaquake.checkers.ddl_order.components import Component, Decision, decide
 from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Verdict
 
@@ -418,6 +422,84 @@ def test_an_option_is_compared_by_what_it_means() -> None:
     assert check(history, [f"settled n1,n2 table k.t id=1 a:int* c:int v:int {other}"]).valid is False
 
 
+# ── several keyspaces and parts ──────────────────────────────────────────────────────────────────────────────────────
+
+
+RACE = [
+    "@10 p0 n1 invoke create-table k.s a:int*",
+    "@10 p1 n2 invoke create-table k.s a:int*",
+    "@12 p0 n1 ok",
+    "@12 p1 n2 ok",
+]
+SHOWN = [
+    "settled n1,n2 keyspace k",
+    "settled n1,n2 table k.t id=1 a:int* c:int v:int",
+    "settled n1,n2 table k.s id=2 a:int*",
+]
+
+
+def in_keyspace(name: str, lines: Sequence[str]) -> list[str]:
+    """The same lines about that keyspace; about another one than k through other processes."""
+    if name == "k":
+        return list(lines)
+    return [
+        line.replace("k.", f"{name}.").replace("keyspace k", f"keyspace {name}").replace(" p", " p7") for line in lines
+    ]
+
+
+@pytest.mark.parametrize("raced", ["k", "l"])
+def test_each_keyspace_is_judged(raced: str) -> None:
+    whole = [*SETUP, *TABLE]
+    other = "l" if raced == "k" else "k"
+    history = [*in_keyspace(other, whole), *in_keyspace(raced, [*whole, *RACE])]
+    verdict = verdict_of(judged(history, [*in_keyspace(other, SHOWN[:2]), *in_keyspace(raced, SHOWN)]))
+    assert verdict.valid is False
+    assert [anomaly.objects for anomaly in verdict.anomalies] == [(f"{raced}.s",)]
+    assert verdict.figures == {"keyspaces": 2, "operations": 6}
+
+
+def test_of_one_keyspace_its_parts_are_told() -> None:
+    assert check([*SETUP, *TABLE], SHOWN[1:2]).figures == {
+        "operations": 2,
+        "components": 2,
+        "largest_component": 2,
+        "configurations": 2,
+    }
+
+
+def test_what_no_search_may_remember_is_unknown_in_its_own_part() -> None:
+    verdict = verdict_of(judged([*SETUP, *TABLE, *RACE], SHOWN), configurations_max=3)
+    assert verdict.valid == "unknown"
+    assert [(doubt.kind, doubt.objects) for doubt in verdict.doubts] == [("memory", ("k.s",))]
+    assert verdict.figures["undecided_operations"] == 2
+    assert verdict_of(judged([*SETUP, *TABLE, *RACE], SHOWN), configurations_max=4).valid is False
+
+
+def test_a_time_limit_that_has_passed_is_told_once() -> None:
+    verdict = SchemaLinearizability().check(judged([*SETUP, *TABLE, *RACE], SHOWN), limit_s=-1)
+    assert [doubt.text for doubt in verdict.doubts] == ["the time limit was reached after 0 of 3 parts"]
+    assert verdict.figures["undecided_operations"] == 4
+
+
+def test_each_keyspace_and_each_part_has_its_share_of_the_time_that_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    deadlines: list[float] = []
+
+    def decide_at(component: Component, *, deadline: float, configurations_max: int) -> Decision:
+        deadlines.append(deadline)
+        return decide(component, deadline=math.inf, configurations_max=configurations_max)
+
+    monkeypatch.setattr(checker, "time", SimpleNamespace(monotonic=lambda: 100.0))
+    monkeypatch.setattr(checker, "decide", decide_at)
+    history = [*SETUP, *TABLE, *in_keyspace("l", [*SETUP, *TABLE])]
+    verdict = SchemaLinearizability().check(judged(history, [*SHOWN[:2], *in_keyspace("l", SHOWN[:2])]), limit_s=80)
+    assert verdict.valid is True
+    assert deadlines == [120, 140, 140, 180]
+
+
+def test_it_vouches() -> None:
+    assert SchemaLinearizability().vouches
+
+
 # ── unknown ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -435,6 +517,45 @@ def test_raw_cql_makes_what_it_names_unknown_and_nothing_else() -> None:
     race = ["@10 p0 n1 invoke create-table k.s a:int*", "@10 p1 n2 invoke create-table k.s a:int*"]
     race += ["@12 p0 n1 ok", "@12 p1 n2 ok"]
     assert check([*history, *race], [*shown, "settled n1,n2 table k.s id=2 a:int*"]).valid is False
+
+
+@pytest.mark.parametrize("named", ["a", "z"])
+def test_raw_cql_about_one_object_hides_no_race_for_another_before_it_or_after(named: str) -> None:
+    made = [f"@8 p2 n1 invoke create-table k.{named} a:int*", "@9 p2 n1 ok"]
+    text = [f'@8 p3 n1 invoke cql k {{"statement": "ALTER TABLE k.{named} ADD d int"}}', "@9 p3 n1 ok"]
+    shown = [*SHOWN, f"settled n1,n2 table k.{named} id=3 a:int*"]
+    verdict = verdict_of(judged([*SETUP, *TABLE, *made, *text, *RACE], shown))
+    assert [anomaly.objects for anomaly in verdict.anomalies] == [("k.s",)]
+
+
+REFUSED_CREATE = ["@1 p0 n1 invoke create-table k.x a:int*", "@2 p0 n1 fail InvalidRequest: no"]
+NO_CHANGE = {
+    "refused": ([], "nothing-to-judge"),
+    "raw cql": (['@3 p1 n1 invoke cql k {"statement": "x"}', "@4 p1 n1 ok"], "undecided"),
+    "raw cql that was refused": (['@3 p1 n1 invoke cql k {"statement": "x"}', "@4 p1 n1 fail no"], "nothing-to-judge"),
+    "rows": (['@3 p1 n1 invoke insert k.x {"row": {"a": 1}}', "@4 p1 n1 ok"], "nothing-to-judge"),
+}
+
+
+@pytest.mark.parametrize(("lines", "kind"), NO_CHANGE.values(), ids=NO_CHANGE)
+def test_without_any_possible_change_there_is_nothing_to_judge(lines: list[str], kind: str) -> None:
+    verdict = check([*REFUSED_CREATE, *lines])
+    assert (verdict.valid, [doubt.kind for doubt in verdict.doubts]) == ("unknown", [kind])
+
+
+def test_overloads_of_a_function_are_not_judged() -> None:
+    made = [
+        line
+        for n, argument in enumerate(("int", "text"))
+        for line in (
+            f'@{10 + n} p{n} n1 invoke create-function k.f {{"arguments": [["x", "{argument}"]]}}',
+            f"@{20 + n} p{n} n1 ok",
+        )
+    ]
+    once, twice = check([*SETUP, *made[:2]], ["settled n1,n2 function k.f"]), check([*SETUP, *made])
+    assert "overloads" not in (once.reason or "")
+    assert [(doubt.kind, doubt.objects) for doubt in twice.doubts] == [("undecided", ("k.f",))]
+    assert "overloads" in (twice.reason or "")
 
 
 def test_raw_cql_that_reads_or_writes_rows_is_no_schema_change() -> None:
@@ -460,6 +581,10 @@ def test_a_node_that_could_not_be_read_leaves_it_unknown() -> None:
     verdict = verdict_of(judged([*SETUP, *TABLE], shown))
     assert verdict.valid == "unknown"
     assert "n2" in (verdict.reason or "")
+    settled = ["settled n1,n2 keyspace k", "settled n1,n2 table k.t id=1 a:int* c:int v:int"]
+    restarted = [line.replace("settled n1,n2", "restarted n1") for line in settled]
+    late = judged([*SETUP, *TABLE], [*settled, *restarted, "restarted n2 error NoHostAvailable"])
+    assert verdict_of(late).valid is True, "what the restart left unread is judged elsewhere"
 
 
 @pytest.mark.parametrize("bug", [*BUGS, *CONTROLS], ids=lambda bug: bug.name)

@@ -23,11 +23,13 @@ def insert(at: int, outcome: str = "ok", **row: Any) -> list[str]:
     return [f"@{at} p{at} n1 invoke insert k.t {orjson.dumps(value).decode()}", f"@{at + 1} p{at} n1 {outcome}"]
 
 
-def read(*rows: dict[str, Any], where: Any = None, columns: list[str] | None = None, **more: Any) -> list[str]:
+def read(
+    *rows: dict[str, Any], where: Any = None, columns: list[str] | None = None, at: int = 40, **more: Any
+) -> list[str]:
     value = {"columns": columns, "consistency": "ONE", "phase": "racing", "where": where, **more}
     return [
-        f"@40 p40 n2 invoke read-rows k.t {orjson.dumps(value).decode()}",
-        f"@41 p40 n2 ok {orjson.dumps({'rows': list(rows)}).decode()}",
+        f"@{at} p{at} n2 invoke read-rows k.t {orjson.dumps(value).decode()}",
+        f"@{at + 1} p{at} n2 ok {orjson.dumps({'rows': list(rows)}).decode()}",
     ]
 
 
@@ -44,7 +46,10 @@ ONE, TWO = insert(20, k=1, q=0, v="a"), insert(22, k=1, q=1, v="b")
     ("lines", "count"),
     [
         pytest.param([TABLE, ONE, read({"k": 2}, where={"k": 1}, columns=["k"])], 1, id="another partition"),
+        pytest.param([TABLE, ONE, read({"k": 0}, where={"k": 1}, columns=["k"])], 1, id="a lower partition"),
         pytest.param([TABLE, ONE, read({"k": 1, "q": 4}, where={"k": 1, "q": 0})], 1, id="another row"),
+        pytest.param([TABLE, ONE, read({"k": 1000}, where={"k": 1000}, columns=["k"])], 0, id="its own, a high number"),
+        pytest.param([TABLE, ONE, [*read(where={"k": 1})[:1], "@41 p40 n2 fail no"]], 0, id="a read that failed"),
         pytest.param([TABLE, ONE, read({"k": 1}, where={"k": 1}, columns=["k"])], 0, id="its own"),
         pytest.param([TABLE, ONE, read({"v": "a"}, where={"k": 1}, columns=["v"])], 0, id="the key is not read"),
         pytest.param([TABLE, ONE, read({"k": 2}, where={"v": 1}, index="i", columns=["k"])], 0, id="through an index"),
@@ -56,6 +61,7 @@ def test_rows_of_another_key_than_was_asked_for_are_a_doubt(lines: list[list[str
     assert len(doubts(*lines)) == count
 
 
+OTHER_KEY = ["@5 p92 n2 invoke create-table k.t k:int* v:text+", "@6 p92 n2 info no"]
 TWICE = read({"k": 1}, {"k": 1}, where={"k": 1}, columns=["k"])
 
 
@@ -68,7 +74,22 @@ TWICE = read({"k": 1}, {"k": 1}, where={"k": 1}, columns=["k"])
         ),
         pytest.param([TABLE, ONE, ONE[:0] + insert(24, k=1, q=0, v="c"), TWICE], 1, id="one row written twice"),
         pytest.param([TABLE, ONE, insert(22, k=2, q=1), TWICE], 1, id="another partition's"),
+        pytest.param([TABLE, ONE, read({"q": 0}, {"q": 0}, columns=["q"])], 1, id="by the other part of the key"),
+        pytest.param(
+            [TABLE, ONE, read({"q": 0}, {"q": 1}, columns=["q"]), read({"k": 1}, {"k": 1}, columns=["k"], at=50)],
+            1,
+            id="after a read of another part that is whole",
+        ),
+        pytest.param(
+            [TABLE, ONE, read({"q": 0}, {"q": 0}, columns=["q"]), read({"k": 1}, {"k": 1}, columns=["k"], at=50)],
+            1,
+            id="by both parts, which is told once",
+        ),
         pytest.param([TABLE, ONE, TWO, TWICE], 0, id="two rows"),
+        pytest.param([TABLE, ONE, TWO, read({"k": 1}, {"k": 9}, columns=["k"])], 0, id="fewer, and one of nobody's"),
+        pytest.param(
+            [TABLE, OTHER_KEY, ONE, TWICE], 0, id="a second CREATE with another key, by which it may be two rows"
+        ),
         pytest.param([TABLE, ONE, insert(22, "info OperationTimedOut: no", k=1, q=1), TWICE], 0, id="perhaps two"),
         pytest.param([TABLE, RENAME, ONE, TWICE], 0, id="a key that may have been renamed"),
         pytest.param([TABLE, TEXT, ONE, TWICE], 0, id="free text"),

@@ -261,3 +261,30 @@ def test_what_names_no_table_fits() -> None:
     )
     statements = list(evidence.operations(("get",)))
     assert [Admission(evidence).fits(one, part=part) for one in statements for part in (False, True)] == [True] * 4
+
+
+def admits(
+    *more: str, at: int = LATE, argument: str = C, f: str = "insert", key: str = "k.t", answered: bool = True
+) -> bool:
+    """Was this statement, asked at `at` ms and answered 100 ms later, certainly to be admitted?"""
+    answer = [f"@{at + 100} p80 n1 fail InvalidRequest: no"] if answered else []
+    lines = [*KEYSPACE, *TABLE, f"@{at} p80 n1 invoke {f} {key} {argument}", *answer, *more]
+    evidence = Evidence.of(judged([line.rstrip() for line in lines]))
+    (statement,) = evidence.operations((f,))
+    return Admission(evidence).admits(statement)
+
+
+def test_a_statement_that_fits_a_table_which_every_node_knows_is_certainly_admitted() -> None:
+    assert admits()
+    assert not admits(at=LATE - 1), "the table is young"
+    assert not admits(answered=False)
+    assert not admits(argument=D), "another column"
+    assert not admits(key="k.z"), "a table that nothing made"
+    assert not admits(f="get", key="k", argument='{"columns": ["c"]}'), "no table is named"
+    assert not admits(f="get", key="", argument="")
+    assert not admits(f"@{LATE} p70 n1 invoke drop-table k.t"), "the table may be gone"
+    young = [f"@{LATE - 5000} p70 n1 invoke alter-options k.t comment=x", f"@{LATE - 4999} p70 n1 ok"]
+    assert not admits(*young), "a change of it is young"
+    assert admits(*young, at=LATE + 1)
+    opened = ["@10 p70 n1 invoke alter-options k.t comment=x", "@20 p70 n1 info no"]
+    assert not admits(*opened, at=60_000), "one of unknown outcome may come to be at any time"

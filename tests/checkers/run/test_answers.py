@@ -403,3 +403,9 @@ def test_where_coordinators_ask_first_all_of_them_know_what_was_acknowledged(
         reading = f'settled n1,n2 version v9 {{"authority": "{authority}"}}'
         records = judged(lines, [reading])
         assert bool(list(find_misplaced_answers(Evidence.of(records)))) is expected
+
+
+def test_an_operation_on_the_ring_that_begins_long_after_a_change_was_asked_for_explains_its_refusal() -> None:
+    slow = ["@25000 p25 n1 invoke add-column k.t c:int", f"@60000 p25 n1 {REFUSED}"]
+    assert refusals([*TABLE_LONG_AGO, *slow])
+    assert not refusals([*TABLE_LONG_AGO, *slow, *joined(50_000, 55_000)])

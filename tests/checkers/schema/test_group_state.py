@@ -234,6 +234,14 @@ def test_states_that_may_differ_are_no_doubt(readings: list[list[str]], history:
     assert doubts(*readings, history=(*history, FINAL)) == []
 
 
+def test_of_nodes_that_show_different_members_voters_are_not_compared() -> None:
+    four = ["h1", "h2", "h3", "h4"]
+    readings = [*told("settled n1"), *told("settled n2", members=four, voters=four)]
+    verdict = ChangeLog().check(judged((*CALLS, FINAL), readings), limit_s=5)
+    assert [anomaly.type for anomaly in verdict.anomalies] == ["divided-group"]
+    assert not any("that vote" in doubt.text for doubt in verdict.doubts)
+
+
 def test_a_topology_that_goes_back_after_a_barrier_is_a_doubt() -> None:
     older = {**TOPOLOGY, "version": 6, "fence_version": 6}
     found = doubts(told("settled n1,n2"), told("restarted n1,n2", topology=older))

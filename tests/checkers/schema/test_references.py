@@ -170,6 +170,7 @@ def test_every_object_is_judged_once_sound_ones_beside_each_flaw() -> None:
     sound = ["settled n1,n2 table k.y id=2 a:int*", "settled n1,n2 type k.v f:int"]
     residue = 'settled n1 table k.t {"indexes": {"i": {"kind": "K", "target": "c"}}}'
     assert verdict(*sound).stats["judged"].value == 2
+    assert verdict(*sound, "settled n1 table k.t c:int").stats["judged"].value == 3, "columns alone are no object"
     assert verdict(*sound, "settled n1 table k.x id=1 a:int* c:u", residue).stats["judged"].value == 4
 
 
