@@ -442,9 +442,9 @@ def in_keyspace(name: str, lines: Sequence[str]) -> list[str]:
     """The same lines about that keyspace; about another one than k through other processes."""
     if name == "k":
         return list(lines)
-    return [
-        line.replace("k.", f"{name}.").replace("keyspace k", f"keyspace {name}").replace(" p", " p7") for line in lines
-    ]
+    process = f" p{ord(name)}"
+    lines = [line.replace("k.", f"{name}.").replace("keyspace k", f"keyspace {name}") for line in lines]
+    return [line.replace(" p", process) for line in lines]
 
 
 @pytest.mark.parametrize("raced", ["k", "l"])
@@ -468,11 +468,13 @@ def test_of_one_keyspace_its_parts_are_told() -> None:
 
 
 def test_what_no_search_may_remember_is_unknown_in_its_own_part() -> None:
-    verdict = verdict_of(judged([*SETUP, *TABLE, *RACE], SHOWN), configurations_max=3)
+    added = ["@6 p5 n1 invoke add-column k.t d:int", "@7 p5 n1 ok"]
+    history, shown = [*SETUP, *TABLE, *added, *RACE], [line.replace("v:int", "d:int v:int") for line in SHOWN]
+    verdict = verdict_of(judged(history, shown), configurations_max=3)
     assert verdict.valid == "unknown"
     assert [(doubt.kind, doubt.objects) for doubt in verdict.doubts] == [("memory", ("k.s",))]
     assert verdict.figures["undecided_operations"] == 2
-    assert verdict_of(judged([*SETUP, *TABLE, *RACE], SHOWN), configurations_max=4).valid is False
+    assert verdict_of(judged(history, shown), configurations_max=4).valid is False
 
 
 def test_a_time_limit_that_has_passed_is_told_once() -> None:
@@ -490,10 +492,14 @@ def test_each_keyspace_and_each_part_has_its_share_of_the_time_that_is_left(monk
 
     monkeypatch.setattr(checker, "time", SimpleNamespace(monotonic=lambda: 100.0))
     monkeypatch.setattr(checker, "decide", decide_at)
-    history = [*SETUP, *TABLE, *in_keyspace("l", [*SETUP, *TABLE])]
-    verdict = SchemaLinearizability().check(judged(history, [*SHOWN[:2], *in_keyspace("l", SHOWN[:2])]), limit_s=80)
+    names = ("k", "l", "m")
+    history = [line for name in names for line in in_keyspace(name, [*SETUP, *TABLE])]
+    shown = [line for name in names for line in in_keyspace(name, SHOWN[:2])]
+    verdict = SchemaLinearizability().check(judged(history, shown), limit_s=251)
     assert verdict.valid is True
-    assert deadlines == [120, 140, 140, 180]
+    third, half = 251 / 3, 251 / 2
+    shares = [third / 2, third, half / 2, half, 251 / 2, 251]
+    assert deadlines == pytest.approx([100 + share for share in shares])
 
 
 def test_it_vouches() -> None:
