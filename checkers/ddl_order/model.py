@@ -72,10 +72,8 @@ def model_change(
     conditional = bool(value.get("if_exists") or value.get("if_not_exists"))
     applied = operation.value.get("applied") if isinstance(operation.value, dict) else None
     if operation.type == "ok" and conditional and applied is False:
-        guard = _proof_of_no_op(operation.f, value, vocabulary)
-        return (
-            None if guard is None else Change(required=True, alternatives=(Alternative((guard,)),), stale=not is_fresh)
-        )
+        ways = _ways_of_no_op(operation.f, value, vocabulary)
+        return Change(required=True, alternatives=ways, stale=not is_fresh) if ways else None
     certain = operation.type == "ok" and (not conditional or applied is True)
     made = _MAKERS[operation.f](value, vocabulary)
     if dependents != "none" and operation.f == "drop-column":
@@ -84,8 +82,8 @@ def model_change(
         )
     if not (certain and conditional and follows_log) or is_fresh:
         return Change(required=certain, alternatives=(made,))
-    proof = _proof_of_no_op(operation.f, value, vocabulary)
-    return Change(required=True, alternatives=(made, Alternative(() if proof is None else (proof,))))
+    ways = _ways_of_no_op(operation.f, value, vocabulary) or (Alternative(),)
+    return Change(required=True, alternatives=(made, *ways))
 
 
 def model_refusal(operation: PairedOperation, vocabulary: Vocabulary) -> Change | None:
@@ -94,6 +92,43 @@ def model_refusal(operation: PairedOperation, vocabulary: Vocabulary) -> Change 
         return None
     guard = _proof_of_no_op(operation.f, operation.argument, vocabulary)
     return None if guard is None else Change(required=True, alternatives=(Alternative((guard,)),))
+
+
+def _ways_of_no_op(f: str, value: Mapping[str, Any], vocabulary: Vocabulary) -> tuple[Alternative, ...]:
+    """List the ways in which IF [NOT] EXISTS may have left nothing to do; empty: not all of them are known.
+
+    An index is not created either where another one is on its column, of whatever name; that may be older than the history.
+    """
+    if f != "create-index":
+        guard = _proof_of_no_op(f, value, vocabulary)
+        return () if guard is None else (Alternative((guard,)),)
+    if not vocabulary.is_new:
+        return ()
+    k, name, table, column = vocabulary.keyspace, value["name"], value["table"], indexed_column(value["column"])
+    others = [index for index, tables in sorted(vocabulary.indexes.items()) if index != name and table in tables]
+    return (
+        Alternative((exists(Variable("index", k, name)),)),
+        *(
+            Alternative(
+                (
+                    Guard(
+                        Variable("index", k, index),
+                        _is_one_of((table, column), UNKNOWN),
+                        _on_column(index, k, table, column),
+                    ),
+                )
+            )
+            for index in others
+        ),
+    )
+
+
+def _on_column(index: str, keyspace: str, table: str, column: str) -> str:
+    return f"index {keyspace}.{index} is on column {column} of {keyspace}.{table}"
+
+
+def _is_one_of(*wanted: Value) -> Callable[[Value], bool]:
+    return lambda held: held in wanted
 
 
 def _proof_of_no_op(f: str, value: Mapping[str, Any], vocabulary: Vocabulary) -> Guard | None:

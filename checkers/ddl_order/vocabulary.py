@@ -22,7 +22,7 @@ __all__ = ["Vocabulary", "argument_types", "bare", "read_vocabulary", "types_nam
 
 @dataclass(slots=True)
 class Vocabulary:
-    """Every name that the possible changes of one keyspace mention; `created` are those that one of them creates."""
+    """Every name that the possible changes of one keyspace mention; `created` are those that one of them may have created."""
 
     keyspace: str
     columns: dict[str, set[str]] = field(default_factory=dict)
@@ -81,7 +81,10 @@ def read_vocabulary(keyspace: str, changes: Collection[PairedOperation], *, is_k
     for operation in changes:
         kind = operation.f.partition("-")[2]
         if operation.f in SCHEMA_CHANGES:
+            before = frozenset(vocabulary.created)
             _learn(vocabulary, operation.f, kind, operation.argument)
+            if operation.type == "ok" and not operation.acknowledged:  # a no-op created nothing
+                vocabulary.created &= before
     return vocabulary
 
 

@@ -416,15 +416,29 @@ def test_a_no_op_proves_what_its_coordinator_knew(change: str, proof: str) -> No
     assert ([guard.needs for guard in no_op.guards], no_op.effects) == ([proof], ())
 
 
-def test_a_no_op_of_an_index_proves_nothing_for_another_index_may_have_its_column() -> None:
+def test_a_no_op_of_an_index_proves_that_there_is_one_of_its_name_or_on_its_column() -> None:
     index = I + " " + IF_NEW
-    assert modelled(index, 'ok {"applied": false}') is None
-    found = modelled(index, 'ok {"applied": true}', follows_log=True)
+    assert modelled(index, 'ok {"applied": false}') is None, "in a keyspace that may be older it may be on any"
+    others = [K, T, S, "create-index k.j t c", "create-index k.o s c"]
+    operations, _ = asked([*others, index], 'ok {"applied": false}')
+    vocabulary = read_vocabulary("k", operations, is_known=True)
+    found = model_change(operations[-1], vocabulary)
+    assert found is not None
+    assert found.stale, "a coordinator that is not known to ask first may be behind"
+    ways = [[guard.needs for guard in way.guards] for way in found.alternatives]
+    assert ways == [["index k.i exists"], ["index k.j is on column c of k.t"]]
+    (guard,) = found.alternatives[1].guards
+    held = {("t", "c"): True, UNKNOWN: True, ("t", "a"): False, ("s", "c"): False, ABSENT: False}
+    assert {value: guard.allows(value) for value in held} == held
+
+
+def test_a_no_op_of_an_index_that_was_told_as_a_change_proves_as_much() -> None:
+    found = modelled(I + " " + IF_NEW, 'ok {"applied": true}', follows_log=True)
     assert found is not None
     assert (found.alternatives[1].guards, found.alternatives[1].effects) == ((), ())
     dropped = modelled(f"drop-index k.i {IF_THERE}", 'ok {"applied": false}')
     assert dropped is not None
-    assert dropped.stale, "a coordinator that is not known to ask first may be behind"
+    assert dropped.stale
 
 
 def test_where_a_log_decides_a_change_that_was_told_of_without_a_condition_was_made() -> None:
