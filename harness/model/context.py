@@ -17,6 +17,8 @@ class Context:
     nodes: tuple[str, ...]
     workloads: tuple[str, ...] = ()
     """Names of all workloads of the run, which share its cluster."""
+    schema_changers: tuple[str, ...] = ()
+    """Those of `workloads` that may change the schema after their setup."""
     replication_factor: int = 3
     """Replicas of every row; where there are several data centres, in each of them."""
     data_centers: Mapping[str, str] = field(default_factory=dict)

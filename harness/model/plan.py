@@ -170,6 +170,7 @@ class Plan:
             nodes=self.node_names,
             spares=self.spare_names,
             workloads=self.workloads,
+            schema_changers=tuple(name for name in self.workloads if not _keeps_schema(name)),
             replication_factor=self.replication_factor or min(3, self._smallest_center),
             data_centers=self.locations,
             keyspace_prefix=self.keyspace_prefix,
@@ -339,6 +340,14 @@ def upgraded(document: Mapping[str, Any]) -> Mapping[str, Any]:
     }
     kept = {name: value for name, value in document.items() if name not in _OPTIONS_OF_0_1}
     return {**kept, "options": {**document.get("options", {}), **moved}}
+
+
+def _keeps_schema(workload: str) -> bool:
+    """Return the trait of that name; `schemaquake.harness.model.traits` itself builds on this module."""
+    try:
+        return getattr(load("workloads", workload), "keeps_schema", False) is True
+    except PlanError:
+        return False  # not installed here: nothing is known of it
 
 
 def _option(name: str) -> str:

@@ -36,6 +36,8 @@ class WorkloadTraits:
 
     endless: bool = False
     """Its main phase never ends by itself: it is paced by `--rate`, and makes the main phase last for the time limit."""
+    keeps_schema: bool = False
+    """True if it changes no schema after its setup, so that it disturbs nobody who changes one alone."""
     samples_setup: bool = True
     """False for a setup that is long and in which nothing races: the observer samples nodes only after it. Each sample between two of
     its statements would read all that was made so far."""

@@ -71,6 +71,7 @@ class Descriptors:
     )  # of the line that learnt to batch prepared
     options = DescriptorOptions()
     endless = True
+    keeps_schema = True
 
     def crew(self, context: Context) -> Sequence[Worker]:
         """Return at least one worker a node, and one on each spare, which only checks."""

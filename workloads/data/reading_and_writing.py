@@ -99,6 +99,7 @@ class DataWorkload:
     options: Any = NoOptions()
     """The defaults of the options, as `schemaquake.harness.model.options` declares them."""
     endless = True
+    keeps_schema = True
 
     def crew(self, context: Context) -> Sequence[Worker]:
         """Return `context.crew` workers, at least one a node, dealt to the nodes in turn."""

@@ -79,7 +79,9 @@ def racing_options(given: Mapping[str, str]) -> RacingOptions:
 
 
 def _refuse_company(context: Context) -> None:
-    if len(context.workloads) > 1:
+    """Refuse a second workload that changes the schema. Raises PlanError."""
+    if len(context.schema_changers) > 1:
         raise PlanError(
-            "several workloads, and their canaries, would race each other: with --mode single or --until-poisoned give one workload"
+            f"{' and '.join(context.schema_changers)}, and their canaries, would race each other: with --mode single or --until-poisoned "
+            "give one of them"
         )

@@ -288,8 +288,12 @@ REFUSED = [
     ("poison that is half true", {"options": {"until-poisoned": "half"}}, "--until-poisoned half: true"),
     ("poison across a cut", {"options": {"until-poisoned": "true", "mode": "partition"}}, "leave out --nemesis"),
     ("poison under faults", {"options": {"until-poisoned": "true"}, "nemeses": ("kill",)}, "leave out --nemesis"),
-    ("several in single file", {"options": {"mode": "single"}, "workloads": ("drop-type", "append")}, "give one"),
-    ("churn in company", {"options": {"mode": "single"}, "workloads": ("schema-churn", "append")}, "give one"),
+    ("several in single file", {"options": {"mode": "single"}, "workloads": ("drop-type", "alter-type")}, "give one"),
+    (
+        "churn in company",
+        {"options": {"mode": "single"}, "workloads": ("schema-churn", "set", "drop-type")},
+        "give one",
+    ),
     ("an unknown kind", {"options": {"only": "drop-tpye"}, "workloads": ("racing-ddl",)}, "no racing workload"),
     ("a scenario without a file", {"workloads": ("scenario",)}, "-O scenario=PATH"),
 ]
@@ -303,6 +307,11 @@ def test_options_that_fit_no_run_of_their_workload_are_refused_before_anything_i
         replace(PLAN, **changes).check_options()
     assert sentence in str(refused.value)
     assert refused.value.exit_code == ExitCode.BAD_ARGUMENTS
+
+
+def test_workloads_of_data_may_go_on_beside_a_single_client_that_changes_the_schema():
+    for workloads in (("schema-churn", "set"), ("append", "drop-type")):
+        replace(PLAN, workloads=workloads, options={"mode": "single"}).check_options()
 
 
 def test_options_at_their_limits_are_accepted():
