@@ -64,7 +64,7 @@ class Compared:
         return f"{median(new / old for old, new in zip(self.before, self.after, strict=True)):.2f}"
 
     def number(self, values: Sequence[float]) -> str:
-        """Write the median of some turns."""
+        """Write the median of some turns, with its digits that mean something."""
         return Figure(self.benchmark, self.what, median(values), self.unit).number if values else "–"
 
 
@@ -128,7 +128,9 @@ def main() -> None:
         transactions=options.transactions,
     )
     for row in found:
-        table.add_row(row.benchmark, row.what, row.number(row.before), row.number(row.after), row.ratio, row.unit)
+        cells = [row.benchmark, row.what, row.number(row.before), row.number(row.after), row.ratio, row.unit]
+        print("; ".join(cells), file=sys.stderr, flush=True)
+        table.add_row(*cells)
     Console().print(facts, table, sep="\n")
 
 

@@ -161,4 +161,6 @@ def _place(error: BaseException) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    from schemaquake.harness.cli import entry
+
+    entry.main()
