@@ -9,13 +9,24 @@ import atexit
 import os
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from typing import NoReturn
 
-__all__ = ["end"]
+__all__ = ["run_and_end"]
 
 
-def end(code: int) -> NoReturn:
+def run_and_end(program: Callable[[], None]) -> None:
+    """Run a program, and end the process with the exit code that it raises `SystemExit` with."""
+    try:
+        program()
+    except SystemExit as done:
+        if not isinstance(done.code, int):
+            raise
+        _end(done.code)
+
+
+def _end(code: int) -> NoReturn:
     """Wait for threads that are no daemons, call what is to be called at exit, write what is left, and end the process."""
     # As in Python itself, nothing that fails now changes the exit code, which is a verdict.
     with suppress(BaseException):

@@ -23,6 +23,7 @@ from schemaquake.harness.cli.completion import ASKED, prepare
 from schemaquake.harness.cli.light_values import convert_lightly
 from schemaquake.harness.cli.sections import SectionedGroup
 from schemaquake.harness.console import stderr
+from schemaquake.harness.ending import run_and_end
 from schemaquake.harness.errors import ExitCode, SchemaquakeError
 from schemaquake.harness.extras import lacking_extra
 from schemaquake.harness.history.lean_arrow import small_pages
@@ -161,6 +162,4 @@ def _place(error: BaseException) -> str:
 
 
 if __name__ == "__main__":
-    from schemaquake.harness.cli import entry
-
-    entry.main()
+    run_and_end(main)

@@ -14,14 +14,9 @@ def main() -> None:
     """Run the command line (`schemaquake.harness.cli.command_line`), and end the process."""
     try:
         from schemaquake.harness.cli import command_line  # noqa: PLC0415 - so that its failure gets a sentence
-        from schemaquake.harness.ending import end  # noqa: PLC0415 - as above
+        from schemaquake.harness.ending import run_and_end  # noqa: PLC0415 - as above
     except BaseException as error:  # noqa: BLE001 - Python would end with 1, which is a verdict
         if sys.stderr is not None:
             sys.stderr.write(f"schemaquake: it cannot be started: {type(error).__name__}: {error}\n")
         sys.exit(_CRASHED)
-    try:
-        command_line.main()
-    except SystemExit as done:
-        if not isinstance(done.code, int):
-            raise
-        end(done.code)
+    run_and_end(command_line.main)
