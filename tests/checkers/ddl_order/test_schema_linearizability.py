@@ -493,13 +493,12 @@ def test_each_keyspace_and_each_part_has_its_share_of_the_time_that_is_left(monk
 
     monkeypatch.setattr(checker, "time", SimpleNamespace(monotonic=lambda: 100.0))
     monkeypatch.setattr(checker, "decide", decide_at)
-    names = ("k", "l", "m")
+    names = ("k", "l", "m", "o")
     history = [line for name in names for line in in_keyspace(name, [*SETUP, *TABLE])]
     shown = [line for name in names for line in in_keyspace(name, SHOWN[:2])]
     verdict = SchemaLinearizability().check(judged(history, shown), limit_s=251)
     assert verdict.valid is True
-    third, half = 251 / 3, 251 / 2
-    shares = [third / 2, third, half / 2, half, 251 / 2, 251]
+    shares = [share for left in (4, 3, 2, 1) for share in (251 / left / 2, 251 / left)]
     assert deadlines == pytest.approx([100 + share for share in shares])
 
 

@@ -277,6 +277,7 @@ def admits(
 def test_a_statement_that_fits_a_table_which_every_node_knows_is_certainly_admitted() -> None:
     assert admits()
     assert not admits(at=LATE - 1), "the table is young"
+    assert admits(f="truncate", argument=""), "it names its table alone"
     assert not admits(answered=False)
     assert not admits(argument=D), "another column"
     assert not admits(key="k.z"), "a table that nothing made"
