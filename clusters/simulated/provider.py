@@ -1,4 +1,4 @@
-"""Provider: `--cluster simulated`."""
+"""Simulated: models of schema protocols in virtual time, each run repeated by its seed (`--cluster simulated`)."""
 
 from __future__ import annotations
 

@@ -147,7 +147,9 @@ def _nemesis_row(nemesis: Nemesis) -> Mapping[str, str | int]:
 
 
 def _first_line(found: object) -> str:
-    """Return the first line of the module's docstring, or of the class's if the module has none."""
+    """Return what a plugin says that it is: `about`, or the first line of its module's docstring, or of its class's."""
+    if isinstance(about := getattr(found, "about", None), str):
+        return about
     module = inspect.getmodule(found if inspect.isclass(found) else type(found))
     text = (module.__doc__ if module else None) or inspect.getdoc(found) or ""
     return text.strip().splitlines()[0] if text.strip() else ""

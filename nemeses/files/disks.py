@@ -75,6 +75,7 @@ def _bring_back(nodes: Sequence[Node], fault: Fault) -> dict[str, JSON]:
 class FillDisk:
     """`--nemesis fill-disk`; `-O fill-disk.targets=one`."""
 
+    about = "Full disk: the small file system of a node's server is filled up."
     name = "fill-disk"
     needs = frozenset({"signals", "files", "disk"})
     disturbs = "process"
@@ -127,6 +128,7 @@ class FillDisk:
 class ReadOnlyDisk:
     """`--nemesis read-only-disk`; `-O read-only-disk.targets=one`."""
 
+    about = "Read-only disk: the small file system of a node's server takes no more writes."
     name = "read-only-disk"
     needs = frozenset({"signals", "files", "disk"})
     disturbs = "process"

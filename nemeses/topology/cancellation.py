@@ -38,6 +38,7 @@ _KINDS: Final = ("decommission", "move")
 class AbortBootstrap:
     """`--nemesis abort-bootstrap --spares 1`; `-O abort-bootstrap.step=stream`."""
 
+    about = "Aborted bootstrap: a spare begins to join, and is cancelled as soon as it has reached a step."
     name = "abort-bootstrap"
     needs = frozenset({"topology", "signals"})
     allowed_by = "topology"
@@ -83,6 +84,9 @@ class AbortBootstrap:
 class CancelSequence:
     """`--nemesis cancel-sequence --nodes 4`; `-O cancel-sequence.kind=move`."""
 
+    about = (
+        "Cancelled sequence: a node begins to leave or to move, which is cancelled as soon as it has reached a step."
+    )
     name = "cancel-sequence"
     needs = frozenset({"topology"})
     allowed_by = "topology"

@@ -32,6 +32,7 @@ _BETWEEN_TRIES_S: Final = 5.0
 class CmsReconfigure:
     """`--nemesis cms-reconfigure`; `-O cms-reconfigure.members=3`."""
 
+    about = "Reconfigured metadata service (6.0): other nodes, or another number of them, commit the changes of schema and topology."
     name = "cms-reconfigure"
     needs = frozenset({"topology"})
     allowed_by = "topology"
@@ -78,6 +79,7 @@ class CmsReconfigure:
 class PauseCommits:
     """`--nemesis pause-commits`; `-O pause-commits.lasts_s=30`."""
 
+    about = "Paused metadata service (6.0): for a while no change of schema or topology is committed."
     name = "pause-commits"
     needs = frozenset({"topology"})
     allowed_by = "topology"

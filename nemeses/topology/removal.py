@@ -34,6 +34,7 @@ _DEAD_LIMIT_S: Final = 60.0
 class RemoveNode:
     """`--nemesis removenode --nodes 4`; `-O removenode.how=stop`."""
 
+    about = "Removal: a node is taken down, and the others are told to remove it and stream what it had."
     name = "removenode"
     needs = frozenset({"topology", "signals"})
     allowed_by = "topology"
@@ -75,6 +76,7 @@ class RemoveNode:
 class Assassinate:
     """`--nemesis assassinate --nodes 4`; `-O assassinate.repair=false`."""
 
+    about = "Assassination: a node is taken down, and the others are told to forget it without streaming anything; a repair may follow."
     name = "assassinate"
     needs = frozenset({"topology", "signals"})
     allowed_by = "topology"

@@ -21,11 +21,15 @@ class Notation:
     suffixes: tuple[str, ...]
     module: ModuleType
     """Parser of the notation: `forms`, and for the scanner `opening`, `ops` and `closing`."""
+    about: str
+    """What `schemaquake list formats` says of it."""
 
     def events(self, file: BinaryIO, name: str) -> Iterator[tuple[int, Mapping[str, JSON]]]:
         """Read every operation of the file with its line. Raises HistoryError."""
         return self.module.forms(file, name)  # type: ignore[no-any-return]
 
 
-EDN: Final = Notation("edn", (".edn",), edn)
-ELLE_JSON: Final = Notation("json", (".json", ".jsonl"), elle_json)
+EDN: Final = Notation("edn", (".edn",), edn, "EDN: operations as Jepsen writes them, one map each.")
+ELLE_JSON: Final = Notation(
+    "json", (".json", ".jsonl"), elle_json, "JSON: operations as elle-cli reads them, in one list or one a line."
+)

@@ -36,6 +36,8 @@ _MICRO_OPERATIONS_MAX: Final = 4
 class Append(DataWorkload):
     """One append or one read of one list."""
 
+    about = "List-append, one list at a time: unique elements are appended by lightweight transactions, and whole lists are read."
+
     def __init__(self) -> None:
         super().__init__(
             name="append",
@@ -51,6 +53,8 @@ class Append(DataWorkload):
 
 class AppendAccord(DataWorkload):
     """Appends and reads of up to four lists in one transaction."""
+
+    about = "List-append by Accord transactions (6.0): appends to and reads of up to four lists at once, as Elle wants them."
 
     def __init__(self) -> None:
         super().__init__(

@@ -54,6 +54,8 @@ class SetOptions(ConsistencyOptions):
 class SetWorkload(DataWorkload):
     """Inserts of unique elements, and reads of all of them."""
 
+    about = "Sets: unique elements are added, each with a row of its own or in a collection, and all of them are read."
+
     def __init__(self) -> None:
         super().__init__(
             name="set",
@@ -67,6 +69,8 @@ class SetWorkload(DataWorkload):
 
 class CounterWorkload(DataWorkload):
     """Increments and decrements of one counter, and reads of it."""
+
+    about = "Counters: one counter is added to and subtracted from, and read."
 
     def __init__(self) -> None:
         super().__init__(

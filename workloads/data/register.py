@@ -55,6 +55,8 @@ class RegisterOptions(KeyOptions):
 class Register(DataWorkload):
     """Reads and writes of unique values."""
 
+    about = "Registers by lightweight transactions: every key is one value that is read and written."
+
     def __init__(self) -> None:
         super().__init__(
             name="register",
@@ -68,6 +70,8 @@ class Register(DataWorkload):
 
 class CasRegister(DataWorkload):
     """Reads, writes and compare-and-set of a few values."""
+
+    about = "Registers by lightweight transactions: every key is one value that is read, written and compared-and-set."
 
     def __init__(self) -> None:
         super().__init__(

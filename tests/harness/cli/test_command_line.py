@@ -308,3 +308,11 @@ def test_whoever_does_not_read_a_list_to_its_end_hears_no_complaint():
         check=False,
     )
     assert ran.stderr == ""
+
+
+@pytest.mark.parametrize("kind", ["workloads", "nemeses", "checkers", "clusters", "formats"])
+def test_a_list_tells_its_entries_apart(schemaquake, kind):
+    listed = orjson.loads(schemaquake("list", kind, "--json")[1])
+    told = [row["about"] if isinstance(row, dict) else row for row in listed.values()]
+    assert all(told)
+    assert len(set(told)) == len(told)
