@@ -66,6 +66,17 @@ def prepare(_app: Any, name: str, source: list[str]) -> None:
         )
 
 
+def lead_in(app: Any, error: Exception | None) -> None:
+    """Write index.html, which a web server shows of a folder, and which leads to the first page."""
+    if error is None:
+        Path(app.outdir, "index.html").write_text(
+            f'<!DOCTYPE html><html lang="en"><meta charset="utf-8"><title>{html_title}</title>'
+            f'<meta http-equiv="refresh" content="0; url={root_doc}.html"><a href="{root_doc}.html">{html_title}</a></html>\n',
+            encoding="utf-8",
+        )
+
+
 def setup(app: Any) -> None:
-    """Register what is done to each page."""
+    """Register what is done to each page, and to the whole."""
     app.connect("source-read", prepare)
+    app.connect("build-finished", lead_in)
