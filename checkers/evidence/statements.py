@@ -171,9 +171,19 @@ def _table(reader: _Reader) -> Statement:
             _mark_key(columns, _key(part[2:]))
         else:
             _declare(columns, part)
-    options = _options(reader)
+    options = _options(reader) | _comment(reader, keyspace, name)
     definition = {"columns": columns, "options": options, "indexes": {}, "dropped_columns": {}}
     return Statement(kind="table", keyspace=keyspace, name=name, definition=definition)
+
+
+def _comment(reader: _Reader, keyspace: str, name: str) -> dict[str, JSON]:
+    """Take `COMMENT ON TABLE keyspace.name IS 'text'`, a second statement that 6.0 has in place of an option, if it is next."""
+    if not reader.accept("COMMENT", "ON", "TABLE"):
+        return {}
+    if reader.qualified() != (keyspace, name):
+        raise _NotUnderstoodError
+    reader.expect("IS")
+    return {"comment": _value(reader)} if reader.next.startswith("'") else {}
 
 
 def _declare(columns: dict[str, dict[str, Any]], part: Sequence[str]) -> None:

@@ -217,6 +217,8 @@ class ShownParts:
             yield self._judge(
                 part, replication, time, lambda wanted: is_replication(replication, wanted["replication"])
             )
+        elif "durable_writes" in definition:
+            yield ShownPart(Part(subject, "whole"), None, fault="is without a replication")
         if definition.get("durable_writes", True) is not True:
             part = Part(subject, "durable_writes")
             yield ShownPart(part, definition["durable_writes"], fault="is off, which no operation asked for")

@@ -106,3 +106,20 @@ def test_a_view_has_its_base_and_its_key():
 )
 def test_what_is_not_understood_is_none(kind, text):
     assert parse_statement(kind, text) is None
+
+
+COMMENTED = "CREATE TABLE k.t (a int PRIMARY KEY) WITH gc_grace_seconds = 3;\nCOMMENT ON TABLE {} IS {};"
+
+
+@pytest.mark.parametrize(
+    ("table", "text", "comment"),
+    [("k.t", "'it''s'", "it's"), ("k.t", "''", ""), ("k.t", "NULL", None), ('"k"."t"', "'x'", "x")],
+)
+def test_a_comment_that_is_a_statement_of_its_own_is_an_option(table, text, comment):
+    options = parse_statement("table", COMMENTED.format(table, text)).definition["options"]
+    assert options == {"gc_grace_seconds": 3} | ({} if comment is None else {"comment": comment})
+
+
+@pytest.mark.parametrize("table", ["k.s", "l.t", "t"])
+def test_a_comment_on_another_table_is_not_understood(table):
+    assert parse_statement("table", COMMENTED.format(table, "'x'")) is None

@@ -312,6 +312,18 @@ def test_the_columns_of_a_view_may_be_read_without_its_row_as_it_comes_or_goes()
 
 
 @pytest.mark.parametrize(
+    ("options", "is_found"),
+    [
+        ("replication = {'class': 'SimpleStrategy', 'replication_factor': '3'} AND durable_writes = true", False),
+        ("replicationx = {'class': 'SimpleStrategy', 'replication_factor': '3'} AND durable_writes = true", True),
+    ],
+)
+def test_a_keyspace_in_memory_has_a_replication(options: str, is_found: bool) -> None:
+    seen = ["@30 running n2 keyspace k", f"@30 running n2 live k CREATE KEYSPACE k WITH {options}"]
+    assert bool(found((), seen)) is is_found
+
+
+@pytest.mark.parametrize(
     ("kind", "is_found"), [("COMPOSITES", False), ("KEYS", True), (None, False)], ids=["alike", "another", "not said"]
 )
 def test_the_kind_of_an_index_is_compared_where_final_readings_say_it(kind: str | None, is_found: bool) -> None:
