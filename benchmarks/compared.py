@@ -131,7 +131,7 @@ def main() -> None:
         cells = [row.benchmark, row.what, row.number(row.before), row.number(row.after), row.ratio, row.unit]
         print("; ".join(cells), file=sys.stderr, flush=True)
         table.add_row(*cells)
-    Console().print(facts, table, sep="\n")
+    Console(width=160, highlight=False).print(facts, table, sep="\n")
 
 
 if __name__ == "__main__":

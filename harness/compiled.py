@@ -191,7 +191,7 @@ def _compiler() -> Callable[[Callable[P, R], bool], Callable[P, R]]:
     event.register("numba:compile", Clock())
 
     class Kept(FunctionCache):  # type: ignore[misc]
-        """What was compiled once. Numba loads all that it compiles with before it looks here: half of the time that loading takes."""
+        """Compiled code that was kept. Numba loads all that it compiles with before it looks here: half of the time that loading takes."""
 
         def load_overload(self, sig: object, target_context: object) -> object:
             rtsys.initialize(target_context)  # what runs needs this alone; a compilation loads the rest itself
