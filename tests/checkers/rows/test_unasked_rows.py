@@ -136,13 +136,20 @@ def test_a_row_that_refused_inserts_alone_can_have_written_is_a_doubt(lines: lis
     ("other", "refused", "shown", "count"),
     [
         (1, 2, 2, 1),
+        (1, 1000, 1000, 1),
+        (1000, 1000, 1000, 0),
+        (3, 2, 1, 0),
+        (1, 2, 3, 0),
         (1, 2, 1, 0),
         (2, 2, 2, 0),
         (None, 2, 2, 1),
         ("1", "2", "2", 0),
         ("2", 2, 2, 0),
     ],
-    ids=["refused", "the other's", "both", "beside none", "a text", "perhaps another spelling"],
+    ids=[
+        *("refused", "refused, a high number", "both, a high number", "a lower one", "a higher one"),
+        *("the other's", "both", "beside none", "a text", "perhaps another spelling"),
+    ],
 )
 def test_an_integer_that_refused_inserts_alone_can_have_written_is_a_doubt(
     other: Any, refused: Any, shown: Any, count: int
