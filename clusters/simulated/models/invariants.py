@@ -274,7 +274,7 @@ def _placements(topology: Topology) -> Any:
 
 
 class RingInvariants:
-    """What a coordinator of the topology has to know before it goes on."""
+    """The facts that a coordinator of the topology has to know before it goes on."""
 
     def __init__(
         self, nodes: Sequence[Node], version_of: Callable[[Node], int], flights: Callable[[Node], Mapping[int, int]],
@@ -303,7 +303,7 @@ class RingInvariants:
 
 
 class RowInvariants:
-    """What a quorum has to have when a client is answered."""
+    """The facts that a quorum has to have when a client is answered."""
 
     def __init__(self, nodes: Sequence[Node], breaches: Breaches) -> None:
         self._nodes = {node.name: node for node in nodes}
