@@ -97,6 +97,7 @@ class SimulatedNode:
         self.clock.restart()
         self.exit_code = None
         self._started_ns = self.kernel.heap.now_ns
+        self.console.info("main", "CassandraDaemon.java:156", f"Starting {self.name}")
         server = self.server = Server(self, self)
         server.begin("boot", self.model.boot(self), partial(self._boot_done, server))
 

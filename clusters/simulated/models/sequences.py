@@ -196,6 +196,7 @@ class Sequences:
                 yield Q3
                 yield from self._await_barrier(node, subject)
                 yield Q4
+                self._look_at_barrier(node, move)
                 topology = self._log.topology(node)
                 if not (yield from self._streams.move(node, topology, move, subject, again=is_again)):
                     yield Sleep(500 * _MS)
@@ -205,13 +206,17 @@ class Sequences:
                 yield Q6
                 yield from self._await_barrier(node, subject)
                 yield Q7
-            if self.invariants is not None:
-                groups = partial(_replicas_of, node, self._log.topology(node), move)
-                self.invariants.advances(node, move, groups)
+            self._look_at_barrier(node, move)
             yield from self._commit(node, ADVANCE, (subject, move.step), partial(self._is_past, node, move))
         state = self._log.topology(node).seats[subject].state
         if state not in {"normal", "left"}:
             raise ServerSaid("ServerError", f"the sequence of {subject} was cancelled")
+
+    def _look_at_barrier(self, node: Node, move: Moving) -> None:
+        """Have it looked at whether the last step of a sequence is known to those who need to; not of one that was cancelled meanwhile."""
+        topology = self._log.topology(node)
+        if self.invariants is not None and move in topology.moves:
+            self.invariants.advances(node, move, partial(_replicas_of, node, topology, move))
 
     def _commit(self, node: Node, f: str, value: Any, is_done: Callable[[], bool]) -> Steps:
         """Commit an entry; one that is refused because of its own effect is committed. Raises ServerSaid."""
