@@ -21,7 +21,8 @@ import orjson
 
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.operations import PairedOperation
-from schemaquake.checkers.evidence.schema_changes import SchemaChanges, certainly_applied
+from schemaquake.checkers.evidence.option_values import can_be
+from schemaquake.checkers.evidence.schema_changes import SchemaChanges, certainly_applied, target
 from schemaquake.checkers.evidence.upgrades import UpgradeOperation, Upgrades
 from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
@@ -29,6 +30,7 @@ from schemaquake.checkers.findings.explanation import listing, phase_text, secon
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.findings.tally import Tally
 from schemaquake.checkers.run.log_rules import find_rule
+from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict
 
@@ -61,7 +63,7 @@ class UpgradesChecker:
             tally.judge(*_judge(operation, evidence))
         fates = Counter[str]()
         for change in evidence.operations(SchemaChanges.functions):
-            tally.judge(_judge_change(change, upgrades, fates))
+            tally.judge(_judge_change(change, upgrades, fates, evidence))
         for finding in _judge_releases(evidence, upgrades):
             tally.judge(finding)
         return tally.verdict(
@@ -163,7 +165,9 @@ def _judge_end(operation: UpgradeOperation, evidence: Evidence, faults: Sequence
 # ── schema changes of mixed times ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _judge_change(change: PairedOperation, upgrades: Upgrades, fates: Counter[str]) -> Anomaly | None:
+def _judge_change(
+    change: PairedOperation, upgrades: Upgrades, fates: Counter[str], evidence: Evidence
+) -> Anomaly | None:
     """Count a change of mixed times, and accuse one that was taken although it was to be refused."""
     if change.completed is None:
         return None
@@ -171,7 +175,7 @@ def _judge_change(change: PairedOperation, upgrades: Upgrades, fates: Counter[st
     if promise is None:
         return None
     fates[f"{_SIDES[promise]}, {_FATES[change.type]}"] += 1
-    if promise != "refused" or not certainly_applied(change):
+    if promise != "refused" or not certainly_applied(change) or _may_change_nothing(change, evidence):
         return None
     node = [one for one in upgrades.operations if one.node == change.node and one.stage != "finish"][-1]
     return anomaly(
@@ -186,6 +190,35 @@ def _judge_change(change: PairedOperation, upgrades: Upgrades, fates: Counter[st
             "it acknowledged T1.",
         ),
     )
+
+
+def _may_change_nothing(change: PairedOperation, evidence: Evidence) -> bool:
+    """Tell if the object may have had all settings that this change asks for: then there was nothing to take, or to refuse.
+
+    It may if an earlier change asked for them, or a reading shows them; the defaults that nobody asked for are among these.
+    """
+    asked = _settings(change.argument)
+    if not asked or not change.f.startswith("alter-"):
+        return False
+    subject = target(change)
+    held = [
+        _settings(earlier.argument)
+        for earlier in evidence.changes.possible
+        if earlier.key == change.key and earlier.invoked < change.invoked
+    ]
+    held += [
+        _settings(sighting.definition)
+        for sighting in evidence.sightings(subject.kind)
+        if (sighting.keyspace, sighting.name) == (subject.keyspace, subject.name)
+        and isinstance(sighting.definition, dict)
+    ]
+    return all(any(name in one and can_be(one[name], value) for one in held) for name, value in asked.items())
+
+
+def _settings(value: Mapping[str, Any]) -> Mapping[str, JSON]:
+    """Return options and replication by name, as a statement or a reading has them."""
+    replication = {"replication": value["replication"]} if value.get("replication") else {}
+    return {**(value.get("options") or {}), **replication}
 
 
 _SIDES: Final = {"refused": "to be refused", "unsupported": "not to be asked for", "unknown": "either version"}

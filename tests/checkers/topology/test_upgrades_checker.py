@@ -115,6 +115,31 @@ def test_a_refused_or_unknown_change_is_none_nor_one_of_a_line_that_promises_not
     assert found(*silent, *change("n1", 180, 190)) == ([], [])
 
 
+def alter(node, begins_ms, ends_ms, options):
+    value = orjson.dumps({"keyspace": "k", "name": "t", "options": options}).decode()
+    return [f"@{begins_ms} p0 {node} invoke alter-options {value}", f"@{ends_ms} p0 {node} ok"]
+
+
+def test_a_setting_that_was_there_already_was_not_taken():
+    """A server compares before it commits, and acknowledges what changes nothing, as 6.0-alpha2 does while its log has not begun."""
+    before = [*change("n1", 10, 20), *alter("n1", 30, 40, {"comment": "x", "gc_grace_seconds": 5})]
+    shown = ['settled n2 table k.t id=1 a:int* {"options": {"caching": {"keys": "ALL"}, "comment": "y"}}']
+    for options, kinds in (
+        ({"comment": "x"}, []),
+        ({"comment": "x", "gc_grace_seconds": "5"}, []),
+        ({"caching": {"keys": "ALL"}}, []),
+        ({"comment": "z"}, ["accepted-in-mixed-versions"]),
+        ({"comment": "x", "gc_grace_seconds": 6}, ["accepted-in-mixed-versions"]),
+        ({"caching": {"keys": "NONE"}}, ["accepted-in-mixed-versions"]),
+    ):
+        lines = [*before, *NODES, *END, *alter("n1", 250, 260, options)]
+        assert found(*lines, observations=shown) == (kinds, []), options
+    assert found(*NODES, *END, *alter("n1", 250, 260, {"comment": "x"}), *alter("n1", 270, 280, {"comment": "x"})) == (
+        ["accepted-in-mixed-versions"],
+        [],
+    )
+
+
 def test_a_node_that_went_back_may_take_changes_again():
     back = (*stage(1, "n1", 100, 200), *stage(2, "n1", 300, 400, stage="back", system=OLD))
     assert found(*back, *change("n1", 450, 460)) == ([], [])
