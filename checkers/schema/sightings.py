@@ -199,6 +199,8 @@ class _Judge:
         """Judge the class that a statement in memory gives an index, where no operation names one."""
         if sight.subject.kind != "index" or sight.statement is None:
             return
+        if self._case.notes.upgrades.mixed is not None:
+            return  # 6.0 spells out the class that 5.0 leaves out
         if any("using" in create.argument for create in self._begun(sight)):
             return
         final = {

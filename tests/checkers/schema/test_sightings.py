@@ -373,6 +373,23 @@ def test_an_index_in_memory_has_the_class_that_was_asked_for() -> None:
     assert [one.evidence["part"] for one in found(INDEX, [final, f"@30 running n3 {memory} USING 'odd'"])] == ["class"]
 
 
+def test_two_releases_spell_the_class_of_an_index_in_two_ways() -> None:
+    upgrade = (
+        '{"operation": 1, "nodes": ["n1"], "parameters": {"stage": "node", "to": "cassandra:6.0-alpha2", "takes_down": true}, '
+        '"becomes": {"n1": "normal"}'
+    )
+    effect = '"effect": {"attempts": [], "system": "cassandra:6.0-alpha2"}'
+    lines = [
+        *INDEX,
+        f"@40 -- n1 invoke rolling-upgrade {upgrade}}}",
+        f"@50 -- n1 ok rolling-upgrade {upgrade}, {effect}}}",
+    ]
+    memory = "live k.i CREATE INDEX i ON k.t (c)"
+    final = f"settled n1 {memory} USING 'legacy_local_table'"
+    assert [one.evidence["part"] for one in found(INDEX, [final, f"@30 running n3 {memory}"])] == ["class"]
+    assert found(lines, [final, f"@30 running n3 {memory}"]) == []
+
+
 def test_a_memory_that_could_not_be_read_shows_nothing_that_is_gone() -> None:
     memory = "live k.t CREATE TABLE k.t (a int PRIMARY KEY, c int) WITH comment = 'x'"
     shown = [f"@19 running n3 {memory}", "@30 running n3 live k.t gone", f"@40 running n3 {memory}"]
