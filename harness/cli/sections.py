@@ -9,6 +9,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Any, Final
 
+from typer import Abort
 from typer.core import TyperGroup
 
 __all__ = ["COMPARE", "FURTHER", "JUDGE", "MODEL", "PREPARE", "PUBLISH", "RUN", "SectionedGroup"]
@@ -29,6 +30,13 @@ _LONGEST: Final = 400
 
 class SectionedGroup(TyperGroup):
     """A group whose help lists its commands under headings, by name, with whole summaries."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Carry out the command that was named. Raises Abort on Ctrl-C, of which Typer would make an exit code of its own."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise Abort from None
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of all commands in the order of the help."""
