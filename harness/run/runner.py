@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
@@ -50,7 +50,7 @@ class Outcome:
     applicable: bool = True
     """False if the system lacks a feature that the workload needs; nothing was started."""
     interrupted: bool = False
-    """True if a signal ended the run."""
+    """True if a signal asked the run to end, also one that came too late to end it."""
 
 
 def read_outcome(folder: Path) -> Outcome:
@@ -116,8 +116,9 @@ def execute(plan: Plan, folder: Path) -> Outcome:
     facts = {**_machine(), **provider.prepare(plan, folder)}
     (folder / "environment.json").write_bytes(orjson.dumps(facts, option=orjson.OPT_INDENT_2))
     argv = [*provider.enclosure(folder), sys.executable, *_AS_CONDUCTOR, str(folder.resolve())]
-    _wait(argv, folder)
-    return read_outcome(folder)
+    interrupted = _wait(argv, folder)
+    outcome = read_outcome(folder)
+    return replace(outcome, interrupted=outcome.interrupted or interrupted)
 
 
 def _machine() -> dict[str, str]:
@@ -130,14 +131,12 @@ def _machine() -> dict[str, str]:
     }
 
 
-def _wait(argv: list[str], folder: Path) -> None:
-    """Start the run's process and wait; pass a signal on and wait again, so that the run can heal and tear down."""
+def _wait(argv: list[str], folder: Path) -> bool:
+    """Start the run's process and wait; pass a signal on and wait again, so that the run can heal and tear down.
+
+    Returns True if there was a signal.
+    """
     environment = {**os.environ, "PYTHONUNBUFFERED": "1", **clock_of_the_command()}
-    process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, start_new_session=True, env=environment)
-
-    identity = {"pid": process.pid, "start_time": process_start_time(process.pid)}
-    (folder / "process.json").write_bytes(orjson.dumps(identity))
-
     interrupted = False
 
     def pass_on(number: int, _frame: FrameType | None) -> None:
@@ -145,10 +144,14 @@ def _wait(argv: list[str], folder: Path) -> None:
         interrupted = True
         log.warning("interrupted: healing and tearing down", extra={"signal": signal.Signals(number).name})
 
+    # Before the process begins: a signal in between would end this one, and leave that one to itself.
     restored: list[tuple[int, Any]] = [
         (n, signal.signal(n, pass_on)) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     ]
     try:
+        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, start_new_session=True, env=environment)
+        identity = {"pid": process.pid, "start_time": process_start_time(process.pid)}
+        (folder / "process.json").write_bytes(orjson.dumps(identity))
         while process.poll() is None:
             if interrupted:
                 _terminate(process)
@@ -157,6 +160,7 @@ def _wait(argv: list[str], folder: Path) -> None:
     finally:
         for number, handler in restored:
             signal.signal(number, handler)
+    return interrupted
 
 
 def _terminate(process: subprocess.Popen[bytes]) -> None:

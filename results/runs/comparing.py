@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from rich.console import Console
 
@@ -34,6 +34,8 @@ from schemaquake.results.summary.summarise import read_summary
 __all__ = ["ComparedRuns", "compare_runs", "print_comparison", "run_all"]
 
 log = logging.getLogger(__name__)
+
+_NEVER_BEGAN: Final = "interrupted before it began"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,15 +62,15 @@ class ComparedRuns:
 
     @property
     def exit_code(self) -> ExitCode:
-        """The worst exit code of all applicable runs; crashed if one of them was not completed."""
+        """The worst exit code of all applicable runs; crashed if one of them was not completed, or was interrupted."""
         wanted = [attempt for attempt in self.attempts if attempt.applicable]
-        if any(attempt.run is None or not attempt.run.completed for attempt in wanted):
+        if any(attempt.run is None or not attempt.run.completed or attempt.run.interrupted for attempt in wanted):
             return ExitCode.CRASHED
         return ExitCode.of(combine(attempt.run.verdict.valid for attempt in wanted if attempt.run))
 
     @property
     def completed(self) -> bool:
-        """True if every applicable run was completed."""
+        """True if every applicable run was completed, and none interrupted."""
         return self.exit_code is not ExitCode.CRASHED
 
     def document(self) -> dict[str, Any]:
@@ -89,18 +91,24 @@ class ComparedRuns:
 def run_all(plans: Sequence[Plan], runs: Path, *, engine: str, limit_s: float = 120) -> list[Attempt]:
     """Carry out every plan; a plan that cannot be run does not stop the others. Each is judged while the next one's cluster boots.
 
+    None begins after one that was interrupted.
     Raises PlanError if `runs` cannot be made.
     """
     make_wanted_folder(runs)
     attempts: list[Attempt | Future[Attempt]] = []
+    interrupted = False
     with ThreadPoolExecutor(1, thread_name_prefix="judging") as judging:
         for number, plan in enumerate(plans, 1):
+            if interrupted:
+                attempts.append(Attempt(plan=plan, run=None, refusal=_NEVER_BEGAN))
+                continue
             log.info("plan", extra={"number": f"{number} of {len(plans)}", "system": plan.system})
             try:
                 recorded = record(plan, runs, tell=tell_on(stderr()))
             except SchemaquakeError as error:
                 attempts.append(_refused(plan, error))
             else:
+                interrupted = recorded.outcome.interrupted
                 attempts.append(judging.submit(_concluded, recorded, engine=engine, limit_s=limit_s))
     return [one if isinstance(one, Attempt) else one.result() for one in attempts]
 

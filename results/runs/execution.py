@@ -118,7 +118,8 @@ def carry_out(
 def record(plan: Plan, runs: Path, *, tell: Callable[[ProvisionalAnomaly], None] | None = None) -> RecordedRun:
     """Run the plan in a new folder of `runs`. `tell` is called, in another thread, for what is visibly broken meanwhile.
 
-    Raises PlanError, EnvironmentLacks and FetchError, and leaves no folder behind, if nothing could be started.
+    Raises PlanError, EnvironmentLacks and FetchError, and leaves no folder behind, if nothing could be started. Nor does
+    Ctrl-C before the run's own process was.
     """
     store = Store.create(runs, "+".join(plan.workloads), plan.system)
     log.info("run begins", extra={"run": str(store.folder), "command": plan.command()})
@@ -128,6 +129,10 @@ def record(plan: Plan, runs: Path, *, tell: Callable[[ProvisionalAnomaly], None]
     except SchemaquakeError:
         store.discard()
         raise
+    except KeyboardInterrupt:
+        if not (store.folder / "process.json").exists():
+            store.discard()
+        raise
     if not outcome.completed:
         log.error("the run was not completed", extra={"why": outcome.error})
     return RecordedRun(store=store, plan=plan, outcome=outcome)
@@ -136,10 +141,14 @@ def record(plan: Plan, runs: Path, *, tell: Callable[[ProvisionalAnomaly], None]
 def conclude_recorded(
     run: RecordedRun, *, engine: str = "auto", master: str | None = None, limit_s: float = 120
 ) -> FinishedRun:
-    """Judge a run that was just recorded and report it; its cluster is gone, so another may run meanwhile."""
+    """Judge a run that was just recorded and report it; its cluster is gone, so another may run meanwhile.
+
+    An interrupted run has the exit code of a crash, whatever its verdict.
+    """
     if not run.store.path("journals").is_dir():
         return _nothing_happened(run.store, run.plan, run.outcome)
-    return conclude(run.store.folder, engine=engine, master=master, limit_s=limit_s)
+    finished = conclude(run.store.folder, engine=engine, master=master, limit_s=limit_s)
+    return replace(finished, interrupted=True, exit_code=ExitCode.CRASHED) if run.outcome.interrupted else finished
 
 
 def _takes_time(plan: Plan) -> bool:

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from schemaquake.harness.errors import ExitCode
+from schemaquake.harness.run.runner import read_outcome
+from schemaquake.harness.run_process import still_running
 from schemaquake.harness.wait import until
 
 WAIT_S = 120
@@ -72,3 +74,20 @@ def test_so_does_one_that_is_still_being_imported(tmp_path):
     importing = (tmp_path / "importing").exists
     ended = interrupted(["placements"], tmp_path, code=SLOW_IMPORT + ENTRY, ready=lambda _: importing())
     assert ended == (ExitCode.CRASHED, "", "interrupted\n")
+
+
+def test_simulate_ends_with_the_run_that_was_interrupted_and_keeps_it(tmp_path):
+    """The signal goes to the command alone, not to the run's own process."""
+
+    def races(_process):
+        return any(tmp_path.glob("runs/*/journals/events-0000.jsonl"))
+
+    code, out, _ = interrupted(["simulate", "--workload", "drop-type", "-O", "races=1000"], tmp_path, ready=races)
+    assert (code, out) == (ExitCode.CRASHED, "")
+    (run,) = (path for path in (tmp_path / "runs").iterdir() if path.is_dir() and not path.is_symlink())
+    assert read_outcome(run).interrupted
+    assert still_running(run) is None
+    check = subprocess.run(
+        [sys.executable, "-c", ENTRY, "check", str(run)], capture_output=True, text=True, timeout=WAIT_S, check=False
+    )
+    assert check.stdout in {f"{run}\tunknown\n", f"{run}\tfalse\n"}, "half a run is never valid"

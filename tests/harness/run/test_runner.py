@@ -17,6 +17,7 @@ from scripted_cluster import calls
 
 from schemaquake.harness.errors import ExitCode, HistoryError, PlanError
 from schemaquake.harness.model.plan import CLUSTER_FILE, Plan
+from schemaquake.harness.run import runner
 from schemaquake.harness.run.runner import execute, read_outcome
 from schemaquake.harness.run_process import process_start_time, still_running
 from schemaquake.harness.wait import pause_for, until
@@ -49,6 +50,7 @@ def test_a_run_that_went_through_is_completed(folder):
     assert Plan.read(folder).options == {"main": "ok"}
     assert still_running(folder) is None
     assert read_outcome(folder) == outcome
+    assert not outcome.interrupted
 
 
 def test_the_file_of_a_deployed_cluster_lies_in_the_run_s_folder_before_anybody_asks_for_it(folder, tmp_path):
@@ -171,6 +173,44 @@ def test_a_signal_ends_the_run_which_heals_and_tears_down(folder, number):
         assert runner.said() == "False interrupted; every fault was healed and every node ended"
     assert calls(folder)[-1] == "cluster stop"
     assert still_running(folder) is None
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_signal_just_when_the_run_s_process_begins_ends_it_too(folder, monkeypatch, when):
+    interrupt_at_start(monkeypatch, before=when == "before")
+    outcome = executed("hang", folder)
+    assert (outcome.completed, outcome.interrupted, outcome.exit_code) == (False, True, ExitCode.CRASHED)
+    assert still_running(folder) is None
+
+
+def test_a_signal_that_comes_too_late_to_end_the_run_is_not_forgotten(folder, monkeypatch):
+    interrupt_at_start(monkeypatch, before=False)
+    monkeypatch.setattr(runner, "_terminate", lambda _process: None)
+    outcome = executed("ok", folder)
+    assert (outcome.completed, outcome.interrupted) == (True, True)
+    assert not read_outcome(folder).interrupted, "the run itself never heard of it"
+
+
+def executed(main, folder):
+    try:
+        return execute(Plan(**PLAN, options={"main": main}), folder)
+    except KeyboardInterrupt:  # pytest itself would end of it
+        pytest.fail("the signal ended the command, not the run")
+
+
+def interrupt_at_start(monkeypatch, *, before):
+    """Send this process SIGINT just before or after it starts the run's own process."""
+    start = subprocess.Popen
+
+    def starting(*args, **options):
+        if before:
+            signal.raise_signal(signal.SIGINT)
+        process = start(*args, **options)
+        if not before:
+            signal.raise_signal(signal.SIGINT)
+        return process
+
+    monkeypatch.setattr(runner.subprocess, "Popen", starting)
 
 
 def test_a_signal_while_the_enclosure_is_made_ends_the_run_before_it_begins(folder):
