@@ -393,10 +393,38 @@ def _correct(schema: NodeSchema, memory: _Memory, stale: Iterable[StaleObject]) 
         schema,
         keyspaces=parts["keyspace"],
         tables=tables,
-        views=parts["view"],
+        views={key: _with_its_base(key, view, schema, tables) for key, view in parts["view"].items()},
         types=parts["type"],
         functions=parts["function"],
         aggregates=parts["aggregate"],
+    )
+
+
+def _with_its_base(
+    key: tuple[str, str], view: Table, schema: NodeSchema, judged: Mapping[tuple[str, str], Table]
+) -> Table:
+    """Return a view that selects every column with those of its base in memory, where the base's copy was replaced.
+
+    Its statement names no columns, so its row is not stale by itself: it shows what the base's row of the same reading does.
+    A row that shows anything else stays as it is, to be judged.
+    """
+    place = (key[0], view.base_table_name or "")
+    copy, base = schema.tables.get(place), judged.get(place)
+    if copy is None or base is None or not base.described or schema.views.get(key) is not view:
+        return view
+    shown, of_copy, of_base = (
+        {name: column.type for name, column in table.columns.items() if column.kind != "static"}
+        for table in (view, copy, base)
+    )
+    if view.options.get("include_all_columns") is not True or shown != of_copy or shown == of_base:
+        return view
+    described = view.definition["columns"]
+    regular = {"kind": "regular", "position": -1}
+    columns = {name: {**described.get(name, regular), "type": cql_type} for name, cql_type in of_base.items()}
+    return replace(
+        view,
+        columns={name: Column(c["type"], c["kind"], c["position"]) for name, c in columns.items()},
+        definition={**view.definition, "columns": columns},
     )
 
 

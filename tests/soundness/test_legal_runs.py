@@ -52,6 +52,7 @@ RICH_ACCUSED_ONCE = {
     "an index of a table, beside one of its name that may have been on a table that was dropped": 20_144,
     "an index whose kind no final reading says": 30_257,
     "a column that was dropped and added again, and a reading torn by another one": 31_353,
+    "a view on a table to which a column was added between the readings of memory and tables": 37_568,
 }
 
 

@@ -330,6 +330,37 @@ def test_a_copy_of_a_table_with_a_key_of_several_columns_is_stale_and_nothing_el
     assert [(anomaly.type, anomaly.nodes) for anomaly in found] == [("stale-schema-copy", ("n2",))]
 
 
+WIDER_W = W.replace(columns("a:* b:+ c: v:"), columns("a:* b:+ c: v: e:"))
+WIDER_M = M.replace(columns("c:* a:+ b:+ v:"), columns("c:* a:+ b:+ v: e:"))
+OTHER_M = M.replace(columns("c:* a:+ b:+ v:"), columns("c:* a:+ b:+ v: f:"))
+
+
+@pytest.mark.parametrize(
+    ("copies", "kinds_found"),
+    [
+        ((WIDER_W, WIDER_M), set()),
+        ((WIDER_W, M), set()),  # the view is as memory has it: of the two, the base alone may be stale
+        ((W, WIDER_M), {"unexplained-definition"}),
+        ((WIDER_W, OTHER_M), {"unexplained-definition"}),
+    ],
+)
+@pytest.mark.parametrize("behind", ["memory", "copies"])
+def test_a_view_of_all_columns_goes_with_the_copy_of_its_base(copies, kinds_found, behind):
+    """One reading: the memory is read first, then a change of unknown outcome comes, then the tables are read; or the other way."""
+    asked = (*WHOLE, "@26 p0 n1 invoke add-column k.w e:int", "@27 p0 n1 info OperationTimedOut")
+    wider = LIVE_W.replace("v int,", "v int, e int,")
+    lines = [
+        f'live k.w {{"kind": "table", "statement": "{LIVE_W if behind == "memory" else wider}"}}',
+        f'live k.m {{"kind": "materialized_view", "statement": "{LIVE_M}"}}',
+        f'live k.i {{"kind": "index", "statement": "{LIVE_I}"}}',
+    ]
+    if behind == "copies":
+        swap = {W: WIDER_W, WIDER_W: W, M: WIDER_M, WIDER_M: M}
+        copies = tuple(swap.get(copy, copy) for copy in copies)
+    records = judged(asked, reading(LOG, "n1", (*RIGHT, *copies, *lines), phases="settled"))
+    assert {anomaly.type for anomaly in Definitions().check(records, limit_s=10).anomalies} == kinds_found
+
+
 @pytest.mark.parametrize("by_log", [True, False])
 @pytest.mark.parametrize("applied", ["true", "false"])
 def test_a_no_op_that_is_answered_as_a_change_has_no_columns(by_log, applied):
