@@ -116,6 +116,7 @@ def execute(plan: Plan, folder: Path) -> Outcome:
     facts = {**_machine(), **provider.prepare(plan, folder)}
     (folder / "environment.json").write_bytes(orjson.dumps(facts, option=orjson.OPT_INDENT_2))
     argv = [*provider.enclosure(folder), sys.executable, *_AS_CONDUCTOR, str(folder.resolve())]
+    log.info("run begins", extra={"run": str(folder), "command": plan.command()})
     interrupted = _wait(argv, folder)
     outcome = read_outcome(folder)
     return replace(outcome, interrupted=outcome.interrupted or interrupted)

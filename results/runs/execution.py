@@ -122,7 +122,6 @@ def record(plan: Plan, runs: Path, *, tell: Callable[[ProvisionalAnomaly], None]
     Ctrl-C before the run's own process was.
     """
     store = Store.create(runs, "+".join(plan.workloads), plan.system)
-    log.info("run begins", extra={"run": str(store.folder), "command": plan.command()})
     try:
         with watched(store.folder, tell) if tell is not None and _takes_time(plan) else nullcontext():
             outcome = execute(plan, store.folder)

@@ -47,6 +47,7 @@ WRONG = [
     ("a number that is none", [*RUN, "--nodes", "three"], "Invalid value for '--nodes'"),
     ("too few nodes", [*RUN, "--nodes", "0"], "--nodes must be at least 1, not 0"),
     ("a mode there is not", [*RUN, "--mode", "chaos"], '--mode chaos: "barrier" (clients'),
+    ("workloads that race each other", [*RUN[:4], "drop-type,schema-churn", "--mode", "single"], "give one of them"),
     ("a time that is no number", [*RUN, "--time-limit", "nan"], "--time-limit must be a number, not nan"),
     (
         "a workload there is not",
@@ -108,6 +109,7 @@ def test_what_is_asked_wrongly_gets_a_sentence(schemaquake, argv, sentence):
     code, out, err = schemaquake(*argv)
     assert sentence in err
     assert "Traceback" not in err
+    assert "run begins" not in err, "nothing began"
     assert out == "", "standard output is for answers"
     assert code == ExitCode.BAD_ARGUMENTS == 254
 

@@ -82,8 +82,8 @@ def test_simulate_ends_with_the_run_that_was_interrupted_and_keeps_it(tmp_path):
     def races(_process):
         return any(tmp_path.glob("runs/*/journals/events-0000.jsonl"))
 
-    code, out, _ = interrupted(["simulate", "--workload", "drop-type", "-O", "races=1000"], tmp_path, ready=races)
-    assert (code, out) == (ExitCode.CRASHED, "")
+    code, out, err = interrupted(["simulate", "--workload", "drop-type", "-O", "races=1000"], tmp_path, ready=races)
+    assert (code, out, err.count("run begins")) == (ExitCode.CRASHED, "", 1)
     (run,) = (path for path in (tmp_path / "runs").iterdir() if path.is_dir() and not path.is_symlink())
     assert read_outcome(run).interrupted
     assert still_running(run) is None
