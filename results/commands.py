@@ -14,7 +14,16 @@ import typer
 
 from schemaquake.harness.cli.completion import complete_names, complete_systems
 from schemaquake.harness.cli.json_output import print_json
-from schemaquake.harness.cli.sections import JUDGE, RUN
+from schemaquake.harness.cli.sections import (
+    CLUSTER,
+    FAULTS,
+    JUDGE,
+    OUTPUT,
+    RUN,
+    TIME,
+    WORKLOADS,
+    SectionedCommand,
+)
 from schemaquake.harness.console import configure_logging, stderr, write_line
 from schemaquake.harness.errors import ExitCode, PlanError
 from schemaquake.harness.installed_options import refuse_undeclared
@@ -33,48 +42,68 @@ _DEMO_WORKLOADS: Final = ("racing-ddl",)
 
 # ── options that several commands share ──────────────────────────────────────────────────────────────────────────────
 
-Runs = Annotated[Path, typer.Option("--runs", help="the parent folder of the run's folder")]
-AsJson = Annotated[bool, typer.Option("--json", help="one JSON document on standard output")]
+Runs = Annotated[Path, typer.Option("--runs", help="the parent folder of the run's folder", rich_help_panel=OUTPUT)]
+AsJson = Annotated[bool, typer.Option("--json", help="one JSON document on standard output", rich_help_panel=OUTPUT)]
 Engine = Annotated[
-    str, typer.Option(help="the place where checkers run: local, spark, or auto (by the size of the history)")
+    str,
+    typer.Option(
+        help="the place where checkers run: local, spark, or auto (by the size of the history)", rich_help_panel=OUTPUT
+    ),
 ]
-Master = Annotated[str | None, typer.Option(help="a Spark master, for example spark://host:7077 or local[4]")]
+Master = Annotated[
+    str | None, typer.Option(help="a Spark master, for example spark://host:7077 or local[4]", rich_help_panel=OUTPUT)
+]
 Limit = Annotated[
-    float, typer.Option("--limit", help="time limit of each checker in seconds; its verdict is then unknown")
+    float,
+    typer.Option(
+        "--limit", help="time limit of each checker in seconds; its verdict is then unknown", rich_help_panel=OUTPUT
+    ),
 ]
 ResumeAnalysis = Annotated[
     bool, typer.Option("--resume-analysis", help="continue an interrupted analysis of the same records")
 ]
-Seed = Annotated[int, typer.Option(help="seed of the schedule: operations, races, faults")]
-Races = Annotated[int | None, typer.Option(help="number of races of each racing workload", show_default="10")]
+Seed = Annotated[int, typer.Option(help="seed of the schedule: operations, races, faults", rich_help_panel=WORKLOADS)]
+Races = Annotated[
+    int | None,
+    typer.Option(help="number of races of each racing workload", show_default="10", rich_help_panel=WORKLOADS),
+]
 Mode = Annotated[
     str | None,
     typer.Option(
         help="barrier: clients released together; partition: on both sides of a cut; single: one after another through one coordinator",
         show_default="barrier",
+        rich_help_panel=WORKLOADS,
     ),
 ]
-Restart = Annotated[str, typer.Option(help="restart of every node before the last readings: rolling, together or none")]
+Restart = Annotated[
+    str,
+    typer.Option(
+        help="restart of every node before the last readings: rolling, together or none", rich_help_panel=FAULTS
+    ),
+]
 TimeLimit = Annotated[
-    float, typer.Option(help="seconds of the main phase, for faults and for workloads without an end")
+    float,
+    typer.Option(help="seconds of the main phase, for faults and for workloads without an end", rich_help_panel=TIME),
 ]
 EndsAfter = Annotated[
     float | None,
     typer.Option(
-        help="end the main phase so many seconds after the last operation on the topology, if that is earlier"
+        help="end the main phase so many seconds after the last operation on the topology, if that is earlier",
+        rich_help_panel=TIME,
     ),
 ]
 SettleLimit = Annotated[
-    float, typer.Option(help="seconds to wait for schema agreement; a disagreement after that counts")
+    float,
+    typer.Option(help="seconds to wait for schema agreement; a disagreement after that counts", rich_help_panel=TIME),
 ]
-StartTimeout = Annotated[float, typer.Option(help="seconds for a node to start and serve")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="show every step")]
+StartTimeout = Annotated[float, typer.Option(help="seconds for a node to start and serve", rich_help_panel=TIME)]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="show every step", rich_help_panel=OUTPUT)]
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this package."""
     app.command("demo", rich_help_panel=RUN)(_demo)
-    app.command("run", rich_help_panel=RUN)(_run)
+    app.command("run", cls=SectionedCommand, rich_help_panel=RUN)(_run)
     app.command("check", rich_help_panel=JUDGE)(_check)
     app.command("report", rich_help_panel=JUDGE)(_report)
     app.command("recover", rich_help_panel=JUDGE)(_recover)
@@ -88,6 +117,7 @@ def _run(
         typer.Option(
             help="one or more, with commas (schemaquake list workloads)",
             autocompletion=complete_names("workloads", many=True),
+            rich_help_panel=WORKLOADS,
         ),
     ],
     nemesis: Annotated[
@@ -95,6 +125,7 @@ def _run(
         typer.Option(
             help="none, or one or more with commas (schemaquake list nemeses)",
             autocompletion=complete_names("nemeses", "none", many=True),
+            rich_help_panel=FAULTS,
         ),
     ] = "none",
     system: Annotated[
@@ -102,6 +133,7 @@ def _run(
         typer.Option(
             help="system to run, for example cassandra:5.0.9; a cluster file may set it, too",
             autocompletion=complete_systems,
+            rich_help_panel=CLUSTER,
         ),
     ] = None,
     cluster: Annotated[
@@ -109,50 +141,76 @@ def _run(
         typer.Option(
             help="kind of cluster (schemaquake list clusters), or the file of a deployed one: FILE.toml",
             show_default="that of the system: local or simulated",
+            rich_help_panel=CLUSTER,
         ),
     ] = None,
-    nodes: Annotated[int | None, typer.Option(help="number of nodes; a cluster file sets it", show_default="3")] = None,
+    nodes: Annotated[
+        int | None,
+        typer.Option(help="number of nodes; a cluster file sets it", show_default="3", rich_help_panel=CLUSTER),
+    ] = None,
     spares: Annotated[
-        int, typer.Option(help="number of further nodes, prepared for topology nemeses to make them join")
+        int,
+        typer.Option(
+            help="number of further nodes, prepared for topology nemeses to make them join", rich_help_panel=CLUSTER
+        ),
     ] = 0,
     data_centers: Annotated[
         int,
         typer.Option(
-            help="data centres that the nodes are dealt to in turn; --replication-factor is then that of each"
+            help="data centres that the nodes are dealt to in turn; --replication-factor is then that of each",
+            rich_help_panel=CLUSTER,
         ),
     ] = 1,
     mode: Mode = None,
     races: Races = None,
     first_race: Annotated[
-        int | None, typer.Option(help="number of the first race; the others follow it", show_default="0")
+        int | None,
+        typer.Option(
+            help="number of the first race; the others follow it", show_default="0", rich_help_panel=WORKLOADS
+        ),
     ] = None,
     until_poisoned: Annotated[
-        bool, typer.Option("--until-poisoned", help="stop racing on a cluster that refuses every further schema change")
+        bool,
+        typer.Option(
+            "--until-poisoned",
+            help="stop racing on a cluster that refuses every further schema change",
+            rich_help_panel=WORKLOADS,
+        ),
     ] = False,
     seed: Seed = 1,
     time_limit: TimeLimit = 60,
     ends_after: EndsAfter = None,
-    rate: Annotated[float | None, typer.Option(help="operations a second of each free-running workload")] = None,
+    rate: Annotated[
+        float | None, typer.Option(help="operations a second of each free-running workload", rich_help_panel=WORKLOADS)
+    ] = None,
     concurrency: Annotated[
-        str | None, typer.Option(help="workers of a free-running workload: 6, or 2n for two a node")
+        str | None,
+        typer.Option(help="workers of a free-running workload: 6, or 2n for two a node", rich_help_panel=WORKLOADS),
     ] = None,
     replication_factor: Annotated[
         int | None,
-        typer.Option(help="replication factor of every keyspace; default: 3, or the number of nodes if smaller"),
+        typer.Option(
+            help="replication factor of every keyspace; default: 3, or the number of nodes if smaller",
+            rich_help_panel=CLUSTER,
+        ),
     ] = None,
     keyspace_prefix: Annotated[
-        str | None, typer.Option(help="prefix of every keyspace of the run", show_default="sq")
+        str | None,
+        typer.Option(help="prefix of every keyspace of the run", show_default="sq", rich_help_panel=WORKLOADS),
     ] = None,
     option: Annotated[
-        list[str] | None, typer.Option("-O", help="name=value, an option of a workload or nemesis")
+        list[str] | None,
+        typer.Option("-O", help="name=value, an option of a workload or nemesis", rich_help_panel=WORKLOADS),
     ] = None,
-    request_timeout: Annotated[float, typer.Option(help="seconds for a client to wait for an answer")] = 20,
+    request_timeout: Annotated[
+        float, typer.Option(help="seconds for a client to wait for an answer", rich_help_panel=TIME)
+    ] = 20,
     start_timeout: StartTimeout = 120,
     settle_limit: SettleLimit = 20,
     restart: Restart = "rolling",
-    keep_data: Annotated[bool, typer.Option(help="keep the nodes' data directories")] = False,
+    keep_data: Annotated[bool, typer.Option(help="keep the nodes' data directories", rich_help_panel=OUTPUT)] = False,
     distribution: Annotated[
-        Path | None, typer.Option(help="a Cassandra tarball or unpacked folder of your own")
+        Path | None, typer.Option(help="a Cassandra tarball or unpacked folder of your own", rich_help_panel=CLUSTER)
     ] = None,
     engine: Engine = "auto",
     master: Master = None,
@@ -160,11 +218,18 @@ def _run(
     runs: Runs = Path("runs"),
     shrink: Annotated[
         float | None,
-        typer.Option(help="minutes in which to find, after a run that broke, the few statements of each finding"),
+        typer.Option(
+            help="minutes in which to find, after a run that broke, the few statements of each finding",
+            rich_help_panel=OUTPUT,
+        ),
     ] = None,
     dry: Annotated[
         bool,
-        typer.Option("--dry-run", help="print the schedule of faults by node, with the commands, and touch nothing"),
+        typer.Option(
+            "--dry-run",
+            help="print the schedule of faults by node, with the commands, and touch nothing",
+            rich_help_panel=FAULTS,
+        ),
     ] = False,
     as_json: AsJson = False,
     verbose: Verbose = False,

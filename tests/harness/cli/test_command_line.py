@@ -9,6 +9,7 @@ import sys
 
 import orjson
 import pytest
+import typer
 from plugins import distribution, on_path
 
 from schemaquake.harness.cli.command_line import _run, application
@@ -182,6 +183,70 @@ def test_a_stranger_s_commands_stand_beside_our_own(schemaquake, tmp_path):
         assert schemaquake("part") == (0, "farewell\n", "")
         assert "Missing argument" in schemaquake("greet")[2]
         assert "No such command 'gret'. Did you mean 'greet'" in schemaquake("gret")[2]
+
+
+OPTIONS_OF_RUN = {
+    "System and cluster": {
+        *("--system", "--cluster", "--nodes", "--spares", "--data-centers", "--replication-factor", "--distribution"),
+    },
+    "Workloads": {
+        *("--workload", "--mode", "--races", "--first-race", "--until-poisoned", "--seed", "--rate", "--concurrency"),
+        *("--keyspace-prefix", "-O"),
+    },
+    "Faults": {"--nemesis", "--restart", "--dry-run"},
+    "Time": {"--time-limit", "--ends-after", "--request-timeout", "--start-timeout", "--settle-limit"},
+    "Verdict and output": {
+        *("--keep-data", "--engine", "--master", "--limit", "--runs", "--shrink", "--json", "-v,"),
+    },
+    "Further options": {"--help"},
+}
+
+
+def options_of(text):
+    """The options that the help of a command lists, by the heading above them."""
+    found = {}
+    for line in text.splitlines():
+        if line.endswith(":") and not line.startswith(" "):
+            names = found.setdefault(line.removesuffix(":"), [])
+        elif found and line[:3].strip():
+            names.append(line.split()[0])
+    return found
+
+
+def test_help_of_run_lists_every_option_once_under_its_heading(schemaquake):
+    code, out, err = schemaquake("run", "--help")
+    assert (code, err) == (0, "")
+    found = options_of(out)
+    assert list(found) == list(OPTIONS_OF_RUN), "in this order"
+    assert {heading: set(names) for heading, names in found.items()} == OPTIONS_OF_RUN
+    listed = [name for names in found.values() for name in names]
+    declared = typer.main.get_command(application("run")).commands["run"].params
+    assert len(listed) == len(set(listed)) == len(declared) + 1, "and --help"
+
+
+def test_options_of_a_stranger_s_command_stand_under_our_headings_or_its_own(schemaquake, tmp_path):
+    (tmp_path / "strange_options.py").write_text(
+        "from typing import Annotated\n"
+        "import typer\n"
+        "from schemaquake.harness.cli.sections import TIME, SectionedCommand\n"
+        "def register(app):\n    app.command('paint', cls=SectionedCommand)(paint)\n"
+        "def paint(\n"
+        "    wall: str,\n"
+        "    plain: int = 1,\n"
+        "    tint: Annotated[int, typer.Option(rich_help_panel='Paint')] = 1,\n"
+        "    dry: Annotated[int, typer.Option(rich_help_panel=TIME)] = 1,\n"
+        "):\n    print(wall, plain, tint, dry)\n"
+    )
+    distribution(tmp_path, {"commands": {"zebra": "strange_options:register"}})
+    with on_path(tmp_path):
+        found = options_of(schemaquake("paint", "--help")[1])
+        assert list(found.items()) == [
+            ("Arguments", ["wall"]),
+            ("Time", ["--dry"]),
+            ("Paint", ["--tint"]),
+            ("Further options", ["--plain", "--help"]),
+        ]
+        assert schemaquake("paint", "north", "--tint", "3") == (0, "north 1 3 1\n", "")
 
 
 def test_a_command_that_is_asked_for_is_all_that_typer_is_told_of():
