@@ -8,7 +8,8 @@ Finds: `unasked-option`.
 Source: CEP-21, "strict linearizability of metadata changes"; the ScyllaDB talk.
 
 Only options of tables are compared that were created in this history, whose strategy of compaction and whose replication are
-alike, because defaults depend on them. A few options have one default in every release: these are compared with it, so that a lone table is judged, too. Options that follow from the columns of a table are left out. Where nodes became another
+alike, because defaults depend on them. A few options have one default in every release: these are compared with it, so that a lone table is judged, too. Options that follow from the columns of a table are
+compared among readings of that table alone, while it has the same columns: a doubt. Where nodes became another
 release, only tables that were created before are compared, and of readings on the way those after it: a release has defaults of its own.
 """
 
@@ -23,6 +24,7 @@ import orjson
 
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.node_schemas import NodeSchema, Table, read_table
+from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.option_values import can_be, stored_name
 from schemaquake.checkers.evidence.schema_changes import SchemaObject
 from schemaquake.checkers.evidence.sights import Sight, read_sights
@@ -115,6 +117,7 @@ def _find(case: Evidence) -> Findings:
     yield from _find_incomplete(case, later)
     yield from _find_on_the_way(case, parts, _usual(case, parts))
     yield from _find_incomplete_on_the_way(case, parts)
+    yield from _find_other_table_on_the_way(case, parts)
     yield from [None] * len(questions - {question for question, _ in found})
 
 
@@ -251,6 +254,56 @@ def _find_incomplete_on_the_way(case: Evidence, parts: PossibleParts) -> Iterato
             f"at {seconds(sight.ends)} {node} showed it with other options than any other {subject.kind} has ({name})"
         )
         yield Doubt("unread", text, (subject.key,))
+
+
+def _find_other_table_on_the_way(case: Evidence, parts: PossibleParts) -> Iterator[Doubt]:
+    """Yield a doubt for each table that was shown once with other options of its columns than whenever it had the same columns.
+
+    They are compared with the final readings of the table, and if there are none, with what most readings on the way show.
+    Left out: a table that two operations may have created, as each may have been of another kind.
+    """
+    shown: dict[tuple[SchemaObject, bytes], list[tuple[Sight, Mapping[str, str]]]] = {}
+    for sight in _relations_on_the_way(case, parts):
+        assert sight.definition is not None
+        subject = sight.subject
+        if sight.place.side == "disk" and subject.kind == "table" and len(case.changes.creates(subject)) == 1:
+            columns, options = _of_columns(sight.definition, parts.operations(subject))
+            shown.setdefault((subject, columns), []).append((sight, options))
+    if not any(options for sights in shown.values() for _, options in sights):
+        return
+    final: dict[tuple[SchemaObject, bytes], list[Mapping[str, str]]] = {}
+    for schema in case.readings.schemas:
+        for key, table in schema.tables.items():
+            subject = SchemaObject("table", *key)
+            columns, options = _of_columns(table.definition, parts.operations(subject))
+            final.setdefault((subject, columns), []).append(options)
+    for (subject, columns), sights in shown.items():
+        others = final.get((subject, columns)) or [options for _, options in sights]
+        for name in sorted({name for options in (*others, *(own for _, own in sights)) for name in options}):
+            counts = Counter(options.get(name) for options in others)
+            usual = counts.keys() if (subject, columns) in final else {counts.most_common(1)[0][0]}
+            odd = next((sight for sight, options in sights if options.get(name) not in usual), None)
+            if odd is not None:
+                text = (
+                    f"at {seconds(odd.ends)} {odd.place.node} showed it with another {name} than other readings have "
+                    "with the same columns"
+                )
+                yield Doubt("unread", text, (subject.key,))
+
+
+def _of_columns(
+    definition: Mapping[str, Any], operations: Iterable[PairedOperation]
+) -> tuple[bytes, Mapping[str, str]]:
+    """Return the columns of a table as text, and the options that follow from them, as JSON."""
+    left_out = {"id", "cf_id"}
+    if any(operation.f == "drop-column" for operation in operations):
+        left_out.add("comparator")  # 1.2 and 2.0 keep collections in it that were dropped
+    options = {
+        name: _json(value)
+        for name, value in (definition.get("options") or {}).items()
+        if name in _OF_COLUMNS and name not in left_out
+    }
+    return orjson.dumps(definition.get("columns"), option=orjson.OPT_SORT_KEYS), options
 
 
 def _relations_on_the_way(case: Evidence, parts: PossibleParts) -> Iterator[Sight]:

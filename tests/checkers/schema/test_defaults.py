@@ -158,6 +158,81 @@ def test_an_option_on_the_way_may_be_set_from_the_begin_of_its_change_on() -> No
     assert [one.evidence["option"] for one in on_the_way(19, gc_grace_seconds=5)] == ["gc_grace_seconds"]
 
 
+THRIFT = {"column_type": "Standard", "comparator_type": "UTF8Type", "column_aliases": []}
+A, C = {"type": "int", "kind": "partition_key", "position": 0}, {"type": "int", "kind": "regular", "position": -1}
+
+
+def other_on_the_way(
+    *shown: dict[str, Any], history: Sequence[str] = (), final: dict[str, Any] | None = None
+) -> list[str]:
+    """The doubts about table t if n1, n2 … show it one after the other as `shown`, and final readings as `final`; null: it is gone."""
+
+    def row(extra: dict[str, Any]) -> str:
+        columns = extra.get("columns", {"a": A})
+        options = {**OPTIONS, **THRIFT, **{name: value for name, value in extra.items() if name != "columns"}}
+        kept = {name: value for name, value in options.items() if value is not None}
+        return orjson.dumps({"columns": columns, "options": kept}).decode()
+
+    gone = [] if final is not None else ["@500 p8 n1 invoke drop-table k.t", "@501 p8 n1 ok"]
+    finals = [f"settled n1,n2 table k.{name} id={number} {row({})}" for number, name in enumerate("rs", 1)]
+    finals += [] if final is None else [f"settled n1,n2 table k.t id=3 {row(final)}"]
+    running = [
+        line
+        for number, extra in enumerate(shown, 1)
+        for line in (
+            f"@{30 + number} running n{number} keyspace k",
+            f"@{30 + number} running n{number} table k.t id=3 {row(extra)}",
+        )
+    ]
+    records = judged([*KEYSPACE, *TABLES, *history, *gone], ["settled n1,n2 keyspace k", *finals, *running])
+    judgement = Defaults().check(records, limit_s=5)
+    assert judgement.anomalies == ()
+    assert all(doubt.objects == ("k.t",) for doubt in judgement.doubts if "same columns" in doubt.text)
+    return [doubt.text for doubt in judgement.doubts if "same columns" in doubt.text]
+
+
+OTHER = [
+    ("comparator_type", "Int32Type"),
+    ("comparator_type", None),
+    ("column_aliases", None),
+    ("column_type", "Super"),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), [*OTHER, ("key_alias", "k")])
+def test_what_follows_from_the_columns_is_the_same_whenever_they_are(name: str, value: str | None) -> None:
+    odd = {name: value}
+    wanted = f"with another {name} than other readings have with the same columns"
+    for texts in (
+        other_on_the_way(odd, {}, {}),
+        other_on_the_way({}, odd, {}),
+        other_on_the_way(odd, final={}),
+        other_on_the_way({}, odd, odd, final={}),
+    ):
+        assert len(texts) == 1
+        assert texts[0].endswith(wanted)
+    assert " n2 " in other_on_the_way({}, odd, odd, final={})[0], "the first that shows it"
+    assert other_on_the_way({}, {}, {}) == other_on_the_way({}, final={}) == other_on_the_way(odd, odd) == []
+
+
+@pytest.mark.parametrize(("name", "value"), OTHER)
+def test_what_follows_from_the_columns_is_compared_only_with_the_same_columns(name: str, value: str | None) -> None:
+    odd: dict[str, Any] = {name: value}
+    assert other_on_the_way({**odd, "columns": {"a": A, "c": C}}, {}, {}) == []
+    assert other_on_the_way({**odd, "columns": {"a": A, "c": C}}, final={}) == []
+    another = ("@5 p9 n1 invoke create-table k.t a:int*", "@12 p9 n1 info Timeout")
+    assert other_on_the_way(odd, {}, {}, history=another) == [], "each CREATE may have made another kind of table"
+
+
+def test_an_old_table_keeps_dropped_collections_in_what_compares_its_columns() -> None:
+    """1.2 and 2.0 add each collection to the comparator of its table, and take none out of it."""
+    added, odd = ("@20 p9 n1 invoke add-column k.t d:set<int>", "@21 p9 n1 ok"), {"comparator": "CompositeType"}
+    dropped = ("@22 p9 n1 invoke drop-column k.t d", "@23 p9 n1 ok")
+    assert len(other_on_the_way({"comparator": "CompositeType"}, {}, {}, history=added)) == 1
+    assert other_on_the_way(odd, {}, {}, history=[*added, *dropped]) == []
+    assert len(other_on_the_way({"key_alias": "k"}, {}, {}, history=[*added, *dropped])) == 1
+
+
 def seen_just_made(flags: list[str], *, columns: bool) -> list[Anomaly]:
     """What is found if n2 shows a table of counters as it is made, with these flags, perhaps before its columns are there."""
     kinds = {"r": "int", "s": "int", "t": "counter"}
