@@ -49,7 +49,10 @@ def plan_to_repeat(store: Store) -> Plan:
 
 
 def repeat_run(store: Store, times: int, *, limit_s: float) -> Check:
-    """Run a bundle's plan `times` times and compare the findings. A finding that never shows again differs."""
+    """Run a bundle's plan `times` times and compare the findings. A finding that never shows again differs.
+
+    Raises KeyboardInterrupt if a signal ended one of them.
+    """
     try:
         plan = plan_to_repeat(store)
     except PlanError as error:
@@ -60,6 +63,8 @@ def repeat_run(store: Store, times: int, *, limit_s: float) -> Check:
     with tempfile.TemporaryDirectory(prefix="schemaquake-repeat-") as temporary:
         for _ in range(times):
             finished = carry_out(plan, Path(temporary), engine="local", limit_s=limit_s)
+            if finished.interrupted:
+                raise KeyboardInterrupt
             completed += finished.completed
             ids = {finding.id for finding in finished.findings}
             seen.update(ids)

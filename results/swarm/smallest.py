@@ -35,7 +35,8 @@ def find_smallest(finding: Mapping[str, Any], plan: Plan, folder: Path, *, reduc
     """Return what `FINDINGS` says of a finding's smallest scenario; `plan` is that of the first seed that showed it.
 
     `reduce` runs at most are spent on features, `shrink` on statements. What is known from an earlier call with the same plan
-    and limits is returned as it is. Raises HistoryError for a note that is damaged.
+    and limits is returned as it is. Raises HistoryError for a note that is damaged, and KeyboardInterrupt, without a note, if a
+    signal ended its run.
     """
     asked = orjson.loads(orjson.dumps({"plan": plan.to_json(), "reduce": reduce, "shrink": shrink}))
     note = folder / _NOTE
@@ -63,7 +64,10 @@ def _shows(finding: str, plan: Plan) -> bool:
 
 def _shrunk(plan: Plan, anomaly: str, folder: Path, most: int) -> dict[str, Any]:
     """Carry a plan out with a report, and leave out its statements; nothing is left out of a run without races."""
-    run = carry_out(plan, folder, engine="local").store.folder
+    finished = carry_out(plan, folder, engine="local")
+    if finished.interrupted:
+        raise KeyboardInterrupt
+    run = finished.store.folder
     try:
         found = shrunk_run(run, anomaly, tries=1, rate=1.0, ends=None, oracle=partial(_oracle, most=most))
     except SchemaquakeError:

@@ -13,6 +13,7 @@ from bundles import RUN, contents_of, forged, judged_run, repacked
 
 from schemaquake.clusters.systems.checksums import published
 from schemaquake.harness.errors import ExitCode, FetchError, HistoryError, PlanError
+from schemaquake.harness.model.verdict import Doubt, Verdict
 from schemaquake.harness.sealed_json import dump_sealed, load_sealed
 from schemaquake.results.bundle.bundling import bundle_run
 from schemaquake.results.bundle.manifest import MANIFEST, Manifest
@@ -327,6 +328,25 @@ def test_a_strangers_plan_is_repeated_only_on_clusters_of_our_own(run, tmp_path,
     (tmp_path / "plan.json").write_bytes(orjson.dumps(plan | change))
     with pytest.raises(PlanError):
         plan_to_repeat(Store(tmp_path))
+
+
+def test_repeating_ends_with_the_run_that_was_interrupted(run, monkeypatch):
+    from schemaquake.results.bundle import repeating  # noqa: PLC0415 - the reports take a second
+    from schemaquake.results.runs.execution import FinishedRun  # noqa: PLC0415 - as above
+
+    begun = []
+
+    def interrupted(plan, _runs, **_):
+        begun.append(plan)
+        return FinishedRun(
+            store=Store(run), plan=plan, verdict=Verdict.unknown("run", Doubt("incomplete-run", "interrupted")),
+            completed=False, error="interrupted", exit_code=ExitCode.CRASHED, interrupted=True,
+        )  # fmt: skip
+
+    monkeypatch.setattr(repeating, "carry_out", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        repeating.repeat_run(Store(run), 3, limit_s=60)
+    assert len(begun) == 1
 
 
 @pytest.mark.long

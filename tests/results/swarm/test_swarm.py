@@ -12,10 +12,13 @@ import orjson
 import pyarrow.parquet as pq
 import pytest
 
-from schemaquake.harness.errors import HistoryError, PlanError
+from schemaquake.harness.errors import ExitCode, HistoryError, PlanError
 from schemaquake.harness.installed_options import refuse_undeclared
 from schemaquake.harness.model.plan import Plan
+from schemaquake.harness.model.verdict import Doubt, Verdict
 from schemaquake.results.engines.engine import Local
+from schemaquake.results.runs.execution import FinishedRun
+from schemaquake.results.store.store import Store
 from schemaquake.results.swarm import one_seed, smallest
 from schemaquake.results.swarm.drawing import CHANGES, NEMESES, plan_of_seed, workloads_of
 from schemaquake.results.swarm.one_seed import row_of
@@ -244,6 +247,20 @@ def test_what_is_known_of_a_finding_is_not_looked_for_again(tmp_path, monkeypatc
     (tmp_path / "SQ-1" / "smallest.json").write_text("{")
     with pytest.raises(HistoryError, match="is damaged"):
         find_smallest(FOUND, plan, tmp_path / "SQ-1", reduce=3, shrink=0)
+
+
+def test_a_search_that_was_interrupted_leaves_no_note_that_nothing_was_found(tmp_path, monkeypatch):
+    def interrupted(plan, runs, **_):
+        doubt = Doubt("incomplete-run", "interrupted")
+        return FinishedRun(
+            store=Store(runs), plan=plan, verdict=Verdict.unknown("run", doubt), completed=False, error="interrupted",
+            exit_code=ExitCode.CRASHED, interrupted=True,
+        )  # fmt: skip
+
+    monkeypatch.setattr(smallest, "carry_out", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        find_smallest(FOUND, RACE, tmp_path / "SQ-1", reduce=0, shrink=30)
+    assert list((tmp_path / "SQ-1").iterdir()) == []
 
 
 @pytest.mark.long
