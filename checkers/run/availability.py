@@ -84,6 +84,7 @@ class Availability:
         storms = Refusals(records, nodes)
         for storm in storms.found:
             tally.find("refused-operations", partial(storms.report, storm, operations))
+        tally.doubt(*storms.doubts)
         return tally.verdict(
             longest_without_answer_s=Stat(longest, "s", "max"),
             longest_refused_s=Stat(storms.longest_s, "s", "max"),

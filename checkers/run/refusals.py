@@ -12,6 +12,8 @@ admit it (an object exists already, does not exist, or is still in use): unless 
   left alone for a while, in which the change reaches every node. Without any possible drop in the run an object of
   which the history has no CREATE, and none of its keyspace, counts, too.
 
+An ALTER of unknown outcome may take effect at any time after its begin, once: a storm that it explains then is a doubt.
+
 A storm is made of several refusals in a row, through two coordinators or more (or the only one that was asked), with
 nothing answered in between. Through one of several coordinators it is one of a part of the operations.
 """
@@ -39,9 +41,9 @@ from schemaquake.checkers.findings.explanation import listing, seconds
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.run.admission import Admission
 from schemaquake.checkers.run.whole_times import WholeTimes
-from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
+from schemaquake.harness.ddl.schema_changes import ALTERS, SCHEMA_CHANGES
 from schemaquake.harness.model.records import Records, keyspace_of
-from schemaquake.harness.model.verdict import Anomaly
+from schemaquake.harness.model.verdict import Anomaly, Doubt
 
 __all__ = ["NEEDS_ALL", "NOT_OFFERED", "NO_ANSWER", "Refusals", "Storm"]
 
@@ -133,13 +135,15 @@ class Refusals:
         self.longest_s: dict[str, float] = {}
         """By kind, the longest stretch without an answer that was not a refusal."""
         self.found: list[Storm] = []
+        self.doubts: list[Doubt] = []
+        """Storms in which changes of unknown outcome may have taken effect, so late that they explain them."""
         paired = evidence.paired().select(
             ["index", "type", "f", "node", "key", "invoked", "completed", "argument", "error"]
         )
         refused = _are_refused(paired, Admission(evidence))
         if not pc.any(refused).as_py():
             return
-        circumstances = _Circumstances(evidence, nodes)
+        circumstances, doubted = _Circumstances(evidence, nodes), set[int]()
         rows = paired.append_column("kind", _kinds(paired)).append_column("refused", refused)
         for kind in sorted(set(rows.filter(refused)["kind"].to_pylist()) & set(_KINDS.values())):
             of_kind = rows.filter(pc.equal(rows["kind"], kind)).sort_by("invoked")
@@ -149,13 +153,16 @@ class Refusals:
                     lengths = [(storm.ends - storm.begins) / 1e9 for storm in storms]
                     self.longest_s.update({kind: round(max(lengths), 3)} if lengths else {})
                 known = {refusal.index for storm in self.found for refusal in storm.refusals}
-                self.found += [
-                    storm
-                    for storm in storms
-                    if len(storm.refusals) >= (_ATTEMPTS_THROUGH_ONE if "node" in part.narrowed else _ATTEMPTS)
-                    and storm.ends - storm.begins >= _LONGEST_NS
-                    and known.isdisjoint(refusal.index for refusal in storm.refusals)
-                ]
+                for storm in storms:
+                    is_known = not known.isdisjoint(refusal.index for refusal in storm.refusals)
+                    if is_known or not _is_storm(part, storm.refusals):
+                        continue
+                    late = circumstances.find_late(part, storm)
+                    if not late:
+                        self.found.append(storm)
+                    elif doubted.isdisjoint(refusal.index for refusal in storm.refusals):
+                        doubted |= {refusal.index for refusal in storm.refusals}
+                        self.doubts.append(_doubt(storm, late))
 
     def report(self, storm: Storm, operations: OperationLines) -> Anomaly:
         """Report one storm, with the faults that were under way on other nodes."""
@@ -259,6 +266,34 @@ def _find_storms(part: _Part, circumstances: _Circumstances) -> Iterator[Storm]:
             yield storm
 
 
+def _is_storm(part: _Part, refusals: Sequence[_Refusal]) -> bool:
+    """Tell if refusals in a row are enough, for long enough."""
+    least = _ATTEMPTS_THROUGH_ONE if "node" in part.narrowed else _ATTEMPTS
+    return len(refusals) >= least and max(one.ended for one in refusals) - refusals[0].begun >= _LONGEST_NS
+
+
+def _count_effects(part: _Part, refusals: Sequence[_Refusal]) -> int:
+    """Count the changes that must have taken effect one after the other, at the worst times, so that no storm is left."""
+    count, until, current = 0, -1, list[_Refusal]()
+    for refusal in refusals:
+        if refusal.begun <= until:
+            continue
+        current.append(refusal)
+        if _is_storm(part, current):
+            count, until, current = count + 1, refusal.begun + _SPREAD_NS, []
+    return count
+
+
+def _doubt(storm: Storm, late: Sequence[PairedOperation]) -> Doubt:
+    """Say that changes of unknown outcome may explain a storm."""
+    tables = sorted({_table_of(refusal.key).key for refusal in storm.refusals if refusal.key is not None})
+    text = (
+        f"from {seconds(storm.begins)} to {seconds(storm.ends)} {len(storm.refusals)} operations ({storm.kind}) in a row were "
+        f"refused, as they may be when op {late[0].index}, a change of unknown outcome, took effect only then"
+    )
+    return Doubt("undecided", text, tuple(tables[: LIMITS.objects]))
+
+
 def _answer_times(rows: pa.Table) -> Sequence[int]:
     """Return the times (ns) at which operations were answered otherwise, sorted."""
     is_answer = pc.or_(
@@ -305,6 +340,21 @@ class _Circumstances:
             if row["node"] is not None and ended is not None and not self._explains(part, row):
                 yield _Refusal(row["index"], row["node"], row["key"], begun, ended, row["error"])
 
+    def find_late(self, part: _Part, storm: Storm) -> Sequence[PairedOperation]:
+        """List the changes of unknown outcome that explain a storm if they took effect in it; none: they are too few.
+
+        Such a change may take effect at any time after its begin, and once: every node knows it a while later.
+        """
+        late: dict[int, PairedOperation] = {}
+        left = []
+        for refusal in storm.refusals if storm.kind != _CHANGE else ():
+            unsettled = self._tables.list_unsettled(refusal.key, storm.ends)
+            late |= {change.index: change for change in unsettled}
+            left += [] if unsettled else [refusal]
+        if not late or _is_storm(part, left) or _count_effects(part, storm.refusals) > len(late):
+            return ()
+        return [late[index] for index in sorted(late)]
+
     def _explains(self, part: _Part, row: Mapping[str, Any]) -> bool:
         begun, ended = row["invoked"], row["completed"]
         whole = self._whole[re.search(NEEDS_ALL, row["argument"] or "") is not None]
@@ -350,6 +400,18 @@ class _Tables:
                 for begun, ended in life.changes
             )
         )
+
+    def list_unsettled(self, key: str | None, until: int) -> Sequence[PairedOperation]:
+        """List the changes of the table of a key, and of its keyspace, that began by a time (ns), and whose outcome is unknown."""
+        if key is None or "." not in key:
+            return ()
+        table = _table_of(key)
+        return [
+            change
+            for subject in (table, SchemaObject("keyspace", table.keyspace, ""))
+            for change in self._changes.on(subject)
+            if change.type == "info" and change.f in ALTERS and change.invoked <= until
+        ]
 
     def _is_of_this_run(self, key: str) -> bool:
         """Tell if the history has a CREATE of this table or of its keyspace, with whatever answer: it was not there before."""

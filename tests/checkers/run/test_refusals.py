@@ -271,6 +271,61 @@ def test_a_drop_of_another_table_is_no_excuse() -> None:
     assert [found.type for found in verdict(calls(ROW, REFUSED), dropped).anomalies] == ["refused-operations"]
 
 
+# ── changes of unknown outcome that take effect late ─────────────────────────────────────────────────────────────────
+
+
+def altered(
+    at: int = 3000, *, outcome: str = "info OperationTimedOut: no", what: str = "add-column k.t c:int"
+) -> list[str]:
+    return [f"@{at} p{at} n1 invoke {what}", f"@{at + 10} p{at} n1 {outcome}"]
+
+
+def test_an_alter_of_unknown_outcome_that_took_effect_late_leaves_a_doubt() -> None:
+    for what in ("add-column k.t c:int", 'alter-keyspace k {"replication": {"class": "SimpleStrategy"}}'):
+        judgement = verdict(calls(ROW, REFUSED), altered(what=what))
+        assert (judgement.valid, judgement.anomalies) == ("unknown", ())
+        (doubt,) = judgement.doubts
+        assert (doubt.kind, doubt.objects) == ("undecided", ("k.t",))
+        assert "from 20.000 s to 26.600 s 14 operations (write)" in doubt.text
+
+
+PLANTS = {
+    "an ALTER that was acknowledged": altered(outcome="ok"),
+    "one that was refused": altered(outcome="fail InvalidRequest: no"),
+    "one of another table": [*ANOTHER_TABLE, *altered(what="add-column k.z c:int")],
+    "one that began when the storm was over": altered(40_000),
+    "one of an index": altered(what="create-index k.i t a"),
+}
+
+
+@pytest.mark.parametrize("lines", PLANTS.values(), ids=PLANTS)
+def test_what_cannot_have_taken_effect_late_explains_nothing(lines: Sequence[str]) -> None:
+    assert attempts(calls(ROW, REFUSED), lines) == [14]
+
+
+def test_each_late_effect_explains_five_seconds() -> None:
+    """Less than a storm is left before it and after it: it explains less than fifteen seconds of refusals, two less than twenty-five."""
+
+    def seen(ends: int, *changes: list[str]) -> tuple[list[int], object]:
+        storm = calls(ROW, REFUSED, begins=20_000, ends=ends, every=100)
+        return attempts(storm, *changes), verdict(storm, *changes).valid
+
+    assert seen(34_900, altered()) == ([], "unknown")
+    assert seen(35_100, altered()) == ([151], False)
+    assert seen(35_100, altered(), altered(4000)) == ([], "unknown")
+    assert seen(44_800, altered(), altered(4000)) == ([], "unknown")
+    assert seen(45_300, altered(), altered(4000)) == ([253], False)
+
+
+def test_refusals_of_other_tables_are_not_explained_by_a_late_effect() -> None:
+    other = calls(ROW.replace("k.t", "k.z"), REFUSED, begins=20_050)
+    assert attempts(calls(ROW, REFUSED), other, ANOTHER_TABLE, altered()) == [28]
+    few = calls(ROW.replace("k.t", "k.z"), REFUSED, begins=20_050, ends=24_000)
+    judgement = verdict(calls(ROW, REFUSED), few, ANOTHER_TABLE, altered())
+    assert (judgement.valid, len(judgement.doubts)) == ("unknown", 1)
+    assert judgement.doubts[0].objects == ("k.t", "k.z")
+
+
 # ── attempts that need every replica ─────────────────────────────────────────────────────────────────────────────────
 
 AT_ALL = ROW.replace("QUORUM", "ALL")
