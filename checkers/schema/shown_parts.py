@@ -132,6 +132,7 @@ class ShownParts:
         if not columns:
             torn = not in_memory and "columns" in definition
             yield ShownPart(Part(subject, "columns"), None, fault="are not there", torn=torn)
+            yield from self._options(subject, definition.get("options") or {}, time)
             return
         for name in sorted({*columns, *(self._parts.names(subject, "column") if has_body else ())}):
             part = Part(subject, "column", name)

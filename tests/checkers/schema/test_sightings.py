@@ -216,6 +216,24 @@ def test_a_table_of_which_only_the_key_was_read_may_be_torn_if_the_next_reading_
     assert one.evidence["part"] == "column c"
 
 
+@pytest.mark.parametrize(("comment", "odd"), [("x", None), ("y", None), ("z", "unexplained-sighting")])
+def test_options_of_a_row_are_judged_although_its_columns_were_not_read_yet(comment: str, odd: str | None) -> None:
+    """The row of a table comes before its columns, in the middle of its CREATE."""
+    bare = f'table k.t id=1 {{"columns": {{}}, "options": {{"comment": "{comment}"}}}}'
+    asked = SET if comment != "x" else ()
+    anomalies = found(
+        asked, [f"@23 running n2 {bare}", f"@40 running n2 {table(*WHOLE, comment='y' if asked else 'x')}"]
+    )
+    assert [(one.type, one.evidence["part"]) for one in anomalies] == ([] if odd is None else [(odd, "option comment")])
+
+
+def test_options_go_back_also_beside_columns_that_were_not_read_yet() -> None:
+    bare = 'table k.t id=1 {"columns": {}, "options": {"comment": "x"}}'
+    new = table(*WHOLE, comment="y")
+    sightings = [f"@23 running n2 {new}", f"@30 running n2 {bare}", f"@40 running n2 {new}"]
+    assert [(one.type, one.evidence["part"]) for one in found(SET, sightings)] == [("older-sighting", "option comment")]
+
+
 def test_a_row_on_the_way_that_has_other_keys_than_all_final_ones_was_not_read_as_it_stands_there() -> None:
     columns = {"a": {"type": "int", "kind": "partition_key", "position": 0}, "c": {"type": "int", "kind": "regular"}}
     definition = orjson.dumps({"columns": columns, "dropped_columns": {}, "indexes": {}, "options": {"comment": "x"}})
