@@ -13,6 +13,7 @@ from itertools import groupby
 from typing import Final
 
 from schemaquake.results.matrix.eras import ERAS, Era, era_of
+from schemaquake.results.matrix.matrix_plan import parse_nemesis
 from schemaquake.results.matrix.promises import DOCUMENTS, Judgement, JudgementState, OnSystem, judgements
 from schemaquake.results.matrix.summary import control_of, controls_in_words, effects_of, extent_of, headline
 from schemaquake.results.matrix.tally import Matrix, Row
@@ -303,7 +304,9 @@ def facts_of(matrix: Matrix) -> list[tuple[str, str]]:
     extent = extent_of(matrix)
     workloads = list(dict.fromkeys(row.workload for row in matrix.rows))
     modes = list(dict.fromkeys(row.mode for row in matrix.rows))
-    faults = list(dict.fromkeys(" and ".join(row.nemeses) or "none" for row in matrix.rows))
+    # Their options stand in the rows.
+    named = [dict.fromkeys(parse_nemesis(text)[0] for text in row.nemeses) for row in matrix.rows]
+    faults = list(dict.fromkeys(" and ".join(names) or "none" for names in named))
     return [
         ("Systems", str(len(matrix.systems))),
         ("Workloads", str(len(workloads))),

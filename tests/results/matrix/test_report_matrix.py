@@ -356,7 +356,7 @@ def test_modes_and_nemeses_are_facts_of_their_own(made: Matrix):
     rows = [
         Row(workload="set", mode=mode, nemeses=nemeses)
         for mode in ("barrier", "partition")
-        for nemeses in ((), ("kill", "move"))
+        for nemeses in ((), ("kill", "move"), ("kill:kill.targets=all", "move:aim=pause@MID"))
     ]
     facts = dict(facts_of(replace(made, rows=tuple(rows))))
     assert (facts["Mode"], facts["Nemeses"]) == ("barrier and partition", "none; kill and move")
