@@ -144,7 +144,7 @@ def conclude_recorded(
 
     An interrupted run has the exit code of a crash, whatever its verdict.
     """
-    if not run.store.path("journals").is_dir():
+    if not was_recorded(run.store.folder):
         return _nothing_happened(run.store, run.plan, run.outcome)
     finished = conclude(run.store.folder, engine=engine, master=master, limit_s=limit_s)
     return replace(finished, interrupted=True, exit_code=ExitCode.CRASHED) if run.outcome.interrupted else finished
