@@ -8,8 +8,9 @@ were raced and poisoned fewer clusters than they suggest, less is made of it. In
 starts again, most of its races are not decided.
 
 A batch that showed an anomaly of a node or of the whole cluster, and no race that explains it, is
-raced again in halves, until the cell to blame is alone. A race that was not decided is no try and is raced again; a cell that cannot be
-raced, or is never decided, is not asked for again and again.
+raced again in halves, until the cell to blame is alone. A race that was not decided is no try and is raced again: among all others if another
+race of its cluster is known to have poisoned it, else in smaller and smaller company. A cell that cannot be raced, or is never decided,
+is not asked for again and again.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ __all__ = ["GridSchedule"]
 _FAILURES_MOST: Final = 3
 _TRIES_MOST: Final = 50
 """The number of races of a cell after which its rate is known well enough, whatever its interval."""
-_RISKY_LEAST: Final = 12
+_RISKY_LEAST: Final = 18
+_DOUBTED_MOST: Final = 12
+"""The company of a cell that was not decided, for no reason that is known, before it is halved."""
 _SURVIVAL_LEAST: Final = 0.25
 _OF_UNANSWERED: Final = frozenset({"unexpected-log-error", "unavailable"})
 """Anomalies of the cluster that come of changes whose outcome clients were not told."""
@@ -144,12 +147,16 @@ class GridSchedule:
         system = done.unit.system
         self._raced.update((system, name) for cell in raced for name in (cell, *_statements(cell)))
         poisonous = [race.cell for race in done.facts.races if LEAVES & {symptom.type for symptom in race.symptoms}]
-        if raced and len(raced) < len(done.unit.cells) and not poisonous:
+        # Each such batch has decided the race that poisoned its cluster, so this ends.
+        excused: set[str] = undecided if poisonous else set()
+        if not poisonous and raced and len(raced) < len(done.unit.cells):
             poisonous = [list(raced)[-1]]
         self._poisoned.update((system, name) for cell in poisonous for name in (cell, *_statements(cell)))
         self._feared[system] = self._feared.get(system, 0.0) + sum(self._risks.get(cell, 0.0) for cell in raced)
         self._came[system] += len(poisonous)
         for name in done.unit.cells:
+            if name in excused:
+                continue
             if name in undecided:
                 self._failed[place, name] += 1
                 self._undecided[place, name] += 1
@@ -193,10 +200,10 @@ class GridSchedule:
         """Return the number of cells of the next batch: of the first of `names`, which are sorted by risk, or of the last.
 
         Of the riskiest as many as their cluster is likely to see raced, and at least some. Cells that were not decided in the
-        company of others have half as much of it each time they are raced again.
+        company of others, none of which explains that, have half as much of it each time they are raced again.
         """
         doubted = self._undecided[place, names[0]]
-        most = min(self.plan.batch, len(names), max(1, _RISKY_LEAST >> doubted) if doubted else self.plan.batch)
+        most = min(self.plan.batch, len(names), max(1, _DOUBTED_MOST >> doubted) if doubted else self.plan.batch)
         alive = 1.0
         for number, cell in enumerate(() if calm else reversed(names[-most:])):
             if number >= _RISKY_LEAST and alive < _SURVIVAL_LEAST:

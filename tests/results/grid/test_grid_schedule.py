@@ -136,6 +136,41 @@ def test_risky_cells_that_were_not_decided_are_raced_again_in_smaller_company() 
     assert sum(sizes) == 3 * len(cells), "each is tried three times"
 
 
+def test_cells_that_another_race_left_undecided_are_raced_again_in_full_company() -> None:
+    cells = [f"a{n}/b{n}/keyspace" for n in range(24)]
+    poison = set(cells[::6])
+    wanted = GridSchedule(grid_plan(systems=(OLD,), tries=1, batch=24), {OLD: cells})
+    first = wanted.next()
+    assert first is not None
+    assert set(first.cells) == set(cells)
+    races = tuple(
+        race(
+            cell,
+            *(["dangling-type"] if cell in poison else []),
+            doubts=["unread: no node of its cluster started again"],
+        )
+        for cell in first.cells
+    )
+    wanted.finished(DoneBatch(first, replace(finished(first).facts, races=races)))
+    second = wanted.next()
+    assert second is not None
+    assert set(second.cells) == set(cells) - poison
+
+
+def test_a_cell_is_not_given_up_while_others_poison_its_cluster() -> None:
+    poison = [f"p{n}/q{n}/keyspace" for n in range(6)]
+    good = "a/b/keyspace"
+    wanted = GridSchedule(grid_plan(systems=(OLD,), tries=1, batch=7), {OLD: [good, *poison]})
+    while (batch := wanted.next()) is not None:
+        spoilt = [cell for cell in batch.cells if cell in poison][:1]  # the others of its cluster are never seen again
+        races = tuple(
+            race(cell, *(["dangling-type"] if cell in spoilt else []), doubts=["unread"] if spoilt else [])
+            for cell in batch.cells
+        )
+        wanted.finished(DoneBatch(batch, replace(finished(batch).facts, races=races)))
+    assert wanted.known == wanted.wanted == 7
+
+
 def test_the_last_cells_are_raced_together_if_none_is_risky() -> None:
     wanted = GridSchedule(
         grid_plan(systems=(OLD,), tries=1, batch=30), {OLD: [f"a{n}/b{n}/keyspace" for n in range(60)]}
