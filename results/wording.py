@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -16,6 +16,8 @@ __all__ = [
     "joined",
     "length_of_time",
     "nemesis_names",
+    "product_of_all",
+    "short_name",
     "size_in_words",
     "system_name",
     "verdict_name",
@@ -40,16 +42,34 @@ def verdict_word(valid: Validity) -> str:
 
 
 def system_name(system: str) -> str:
-    """Return the display name of a system: `cassandra:5.0.9` → Cassandra 5.0.9."""
-    name, _, version = system.partition(":")
-    return f"{_title(name)} {version}".rstrip()
+    """Return the display name of a system: `cassandra:5.0.9` → Cassandra 5.0.9, `simulated:cassandra-5.0` → Simulated Cassandra 5.0."""
+    return " ".join(_name_parts(system)).rstrip()
+
+
+def short_name(system: str, among: Collection[str]) -> str:
+    """Return the version alone (`5.0.9`) if all systems in `among` are of one product, else the display name."""
+    version = _name_parts(system)[1]
+    return version if version and product_of_all(among) is not None else system_name(system)
+
+
+def product_of_all(systems: Collection[str]) -> str | None:
+    """Return the display name of the systems' product; None if they are of several."""
+    products = {_name_parts(system)[0] for system in systems}
+    return products.pop() if len(products) == 1 else None
+
+
+def _name_parts(system: str) -> tuple[str, str]:
+    """Split a system into the display name of its product, and its version; empty if it has none."""
+    product, _, version = system.partition(":")
+    if product == _SIMULATED:  # its version names the system that it is a model of: cassandra-5.0
+        modelled, modelled_version = _name_parts(version.replace("-", ":", 1))
+        return f"{_SIMULATED.capitalize()} {modelled}".rstrip(), modelled_version
+    return _title(product), version
 
 
 @cache
 def _title(product: str) -> str:
     """Return the display name of a product; the product itself if its package is not installed."""
-    if product == _SIMULATED:
-        return product.capitalize()
     if product not in names("systems"):
         return product
     try:

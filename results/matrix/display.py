@@ -18,7 +18,7 @@ from schemaquake.results.matrix.matrix_plan import Unit
 from schemaquake.results.matrix.schedule import Schedule
 from schemaquake.results.matrix.tally import Matrix
 from schemaquake.results.summary.cell import Cell, CellState
-from schemaquake.results.wording import length_of_time, system_name
+from schemaquake.results.wording import length_of_time, short_name
 
 __all__ = ["Shown", "overview", "shown"]
 
@@ -136,7 +136,7 @@ def overview(matrix: Matrix) -> Table:
     table = Table(show_lines=False, pad_edge=False)
     table.add_column("workload")
     for system in matrix.systems:
-        table.add_column(system_name(system).removeprefix("Cassandra "), justify="right")
+        table.add_column(short_name(system, matrix.systems), justify="right")
     modes = {row.condition for row in matrix.rows}
     for row in (*matrix.rows, *matrix.control_rows):
         if row.anomaly is None:

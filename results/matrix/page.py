@@ -22,7 +22,7 @@ from schemaquake.results.report.findings import Reference, references_of
 from schemaquake.results.report.html import render
 from schemaquake.results.report.tracked import TrackedView, tracked_view
 from schemaquake.results.summary.cell import Cell, Evidence
-from schemaquake.results.wording import counted, joined, length_of_time, system_name
+from schemaquake.results.wording import counted, joined, length_of_time, short_name, system_name
 
 __all__ = [
     "JUDGEMENT_STYLES",
@@ -279,8 +279,7 @@ def _row_name(row: Row) -> str:
 
 def version_name(matrix: Matrix, system: str) -> str:
     """Return `5.0.9` if all systems are of one product, else `Cassandra 5.0.9`."""
-    products = {one.partition(":")[0] for one in matrix.systems}
-    return system.partition(":")[2] or system if len(products) == 1 else system_name(system)
+    return short_name(system, matrix.systems)
 
 
 def interval_in_words(cell: Cell) -> str:

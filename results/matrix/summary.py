@@ -14,7 +14,7 @@ from schemaquake.checkers.findings.catalogue import CATALOGUE, prominence_of
 from schemaquake.results.matrix.tally import Matrix
 from schemaquake.results.matrix.without_race import anomalies_of, known_without_race, noisy
 from schemaquake.results.summary.cell import Cell, wilson
-from schemaquake.results.wording import counted, joined, system_name
+from schemaquake.results.wording import counted, joined, product_of_all, short_name, system_name
 
 __all__ = [
     "Effect",
@@ -201,9 +201,9 @@ def _tries(cells: Iterable[Cell]) -> str:
 
 def _systems(matrix: Matrix) -> str:
     """Describe the systems: `15 versions of Cassandra`, or `3 systems` if they are of several products."""
-    products = {system.partition(":")[0] for system in matrix.systems}
-    if len(products) == 1:
-        return f"{counted(len(matrix.systems), 'version')} of {system_name(products.pop())}"
+    product = product_of_all(matrix.systems)
+    if product is not None:
+        return f"{counted(len(matrix.systems), 'version')} of {product}"
     return counted(len(matrix.systems), "system")
 
 
@@ -214,10 +214,7 @@ def _all(every: str, count: int) -> str:
 
 def _named(matrix: Matrix, systems: Sequence[str]) -> str:
     """Join the systems' names; versions alone if there is only one product."""
-    products = {system.partition(":")[0] for system in matrix.systems}
-    return joined(
-        system.partition(":")[2] or system if len(products) == 1 else system_name(system) for system in systems
-    )
+    return joined(short_name(system, matrix.systems) for system in systems)
 
 
 def _title(kind: str, title: str) -> str:

@@ -87,7 +87,7 @@ def test_a_page_of_a_finding_has_what_a_reader_decides_by(site):
     assert "[to write]" in page, "the draft's gaps"
     assert RUN in page
     draft = (site / "findings" / f"{finding['id']}.md").read_text()
-    assert "| Simulated cassandra-6.0 | held | 0 of 1 race, 0–79 % |" in draft
+    assert "| Simulated Cassandra 6.0 | held | 0 of 1 race, 0–79 % |" in draft
     assert orjson.loads((site / "findings" / f"{finding['id']}.json").read_bytes()) == finding
 
 
