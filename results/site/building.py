@@ -33,16 +33,21 @@ from schemaquake.results.site.overviews import Overview, overviews_of
 from schemaquake.results.site.records import RunRow, file_name, system_file_name
 from schemaquake.results.site.rendering import icon, render, script, shard, styles
 from schemaquake.results.store.atomic import make_wanted_folder
+from schemaquake.results.store.progress import working_alone
 from schemaquake.results.store.run_folders import find_runs
 from schemaquake.results.wording import counted, system_name, verdict_name
 
-__all__ = ["Published", "publish"]
+__all__ = ["NoRuns", "Published", "publish"]
 
 CACHE: Final = ".schemaquake"
 _SHARD: Final = 2_000  # runs
 _ROWS_SHOWN: Final = 200
 _RUNS_SHOWN: Final = 100
 _POINTS_MOST: Final = 60
+_PAGES_ARE_MADE_BY: Final = (
+    "site/templates/*", "site/*.py", "findings/*", "report/templates/*", "report/*.py", "summary/*.py", "*.py"
+)  # fmt: skip
+"""Files of `results` of which pages are made, beside records."""
 _PAIRS_OF_MOST: Final = 16
 """Versions of which every pair has a page."""
 _HEIGHT: Final = 24
@@ -56,6 +61,10 @@ _STAGES: Final = (
 )
 
 
+class NoRuns(PlanError):
+    """There is nothing to make a site of."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
     """A site that was built."""
@@ -67,6 +76,8 @@ class Published:
     """Files that changed."""
     files: int
     unread: Sequence[tuple[str, str]]
+    folders: Mapping[str, Path]
+    """The folder of each run, by the name of its page."""
 
 
 def publish(
@@ -77,7 +88,7 @@ def publish(
     `address` is where it will be, for the feed; `docs` the address of the folder of the documentation, with a slash at its end,
     to which findings that it describes lead (empty: its page is named, without a link).
 
-    Raises PlanError if there are no runs, or the folder holds something else than a site.
+    Raises NoRuns if there are no runs, and PlanError if the folder holds something else than a site, or another process is building it.
     """
     _refuse_other_folders(site)
     named = list(paths)
@@ -85,8 +96,22 @@ def publish(
     others = [path for path in named if not is_corpus(path)]
     folders, bundles = find_runs(others), find_bundles(others)
     if not folders and not bundles and not corpora:
-        raise PlanError("there is no run: name runs' folders, folders of runs, bundles, or the tables of a corpus")
-    make_wanted_folder(site)
+        raise NoRuns("there is no run: name runs' folders, folders of runs, bundles, or the tables of a corpus")
+    make_wanted_folder(site / CACHE)
+    with working_alone(site / CACHE / "lock"):
+        return _publish(folders, bundles, corpora, others, site, curation, address, docs)
+
+
+def _publish(
+    folders: Sequence[Path],
+    bundles: Sequence[Path],
+    corpora: Sequence[Path],
+    others: Sequence[Path],
+    site: Path,
+    curation: Curation,
+    address: str,
+    docs: str,
+) -> Published:
     collected = collect(folders, site, site / CACHE, version=_version(), bundles=bundles, corpora=corpora)
     systems = sorted({record.row.system for record in collected.records}, key=_order_of)
     findings = sorted(
@@ -113,6 +138,11 @@ def publish(
         written=written + len(collected.made),
         files=len(kept),
         unread=[*collected.unread, *undrawn],
+        folders={
+            record.row.page: folder
+            for record in collected.records
+            if (folder := collected.folders.get(record.row.run)) is not None
+        },
     )
 
 
@@ -127,11 +157,7 @@ def _version() -> str:
     """Return what pages depend on beside the runs: the version, the templates, the catalogue of known findings."""
     digest = blake2b(digest_size=16)
     here = Path(__file__).parent
-    for path in sorted(
-        path
-        for pattern in ("site/templates/*", "site/*.py", "findings/*", "report/templates/*", "report/*.py")
-        for path in here.parent.glob(pattern)
-    ):
+    for path in sorted(path for pattern in _PAGES_ARE_MADE_BY for path in here.parent.glob(pattern)):
         if path.is_file():
             digest.update(path.name.encode() + path.read_bytes())
     return f"{schemaquake.__version__} {digest.hexdigest()}"

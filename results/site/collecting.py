@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import chain
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Final
@@ -24,6 +25,7 @@ from schemaquake.results.bundle.verification import open_bundle, verify_bundle
 from schemaquake.results.corpus.reading import read_runs, read_summaries
 from schemaquake.results.site.records import RecordReader, SiteRecord, file_name, record_of
 from schemaquake.results.site.run_page import render_run_page
+from schemaquake.results.store.run_folders import printable
 from schemaquake.results.store.store import Store
 from schemaquake.results.summary.summarise import FILE_NAME, read_summary
 
@@ -48,6 +50,11 @@ class Source:
     """The folder into which a bundle is unpacked; None for a run's own folder."""
 
     @property
+    def key(self) -> str:
+        """The name under which it is remembered: its path."""
+        return printable(str(self.folder))
+
+    @property
     def run(self) -> Path | None:
         """The folder with the run's records; None for a bundle that is not unpacked yet."""
         if self.unpacked is None:
@@ -57,7 +64,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:
-    """All runs of a site. Paths of `folders` are by run name; `made` are the pages that were written now."""
+    """All runs of a site. Paths of `folders` are by run name; `made` are the runs whose pages were made now."""
 
     records: Sequence[SiteRecord]
     """By start, then by name."""
@@ -104,54 +111,95 @@ def collect(
     reader = RecordReader()
     sources = [Source(folder, _state(folder)) for folder in folders]
     sources += [_bundle(path, cache) for path in bundles]
-    new = [
-        source
-        for source in sources
-        if known.get(str(source.folder), ("", b""))[0] != source.state or not _has_page(site, source)
-    ]
-    made: dict[str, bytes] = {}
-    unread: dict[Path, str] = {}
-    (site / "runs").mkdir(parents=True, exist_ok=True)
-    for place, line, reason in _make(new, site):
-        if reason is None:
-            made[str(place)] = line
+    records: dict[str, SiteRecord] = {}
+    new = []
+    for source in sources:
+        state, line = known.get(source.key, ("", b""))
+        record = reader(line) if line and state == source.state else None
+        if record is not None and _page(site, record).exists() and source.run is not None:
+            records[source.key] = record
         else:
-            unread[place] = reason
-    lines = {
-        str(source.folder): made.get(str(source.folder)) or known[str(source.folder)][1]
-        for source in sources
-        if source.folder not in unread
-    }
-    states = {str(source.folder): source.state for source in sources}
-    for corpus in corpora:
-        for key, state, stored, reason in _of_corpus(corpus, known, site):
-            if reason is None:
-                lines[key], states[key] = stored, state
-                if known.get(key) != (state, stored):
-                    made[key] = stored
-            else:
-                unread[Path(key)] = reason
+            new.append(source)
+    places = {key: place for place, key in enumerate(source.key for source in sources)}
+    pages = _Pages(site)
+    for key, record in records.items():
+        pages.claim(record, places[key])
+    lines = {key: known[key][1] for key in records}
+    states = {source.key: source.state for source in sources}
+    made: set[str] = set()
+    unread: list[tuple[str, str]] = []
+    for key, one, reason in chain(_make(new), *(_of_corpus(corpus, known, site) for corpus in corpora)):
+        if one is None:
+            unread.append((key, reason))
+            continue
+        place = places.setdefault(key, len(places))
+        lines[key], states[key] = one.line, one.state or states[key]
+        records[key] = record = reader(one.line)
+        if pages.claim(record, place) and one.page is not None:
+            pages.write(record, one.page)
+            made.add(key)
+    shown: dict[str, str] = {}
+    for key in sorted(records, key=places.__getitem__):
+        if pages.owner(records[key]) == places[key]:
+            shown[records[key].row.run] = key
+        else:
+            unread.append((key, "another run has the same name"))
+            del lines[key]  # not remembered, so that its page is made as soon as the other one is gone
     _write_cache(cache / CACHE, version, states, lines)
     _forget_bundles(cache, sources)
-    folders_of = {str(source.folder): source.run for source in sources}
-    records, names = {}, {}
-    for path, line in lines.items():
-        record = reader(line)
-        if record.row.run in records:
-            unread[Path(path)] = "another run has the same name"
-            continue
-        records[record.row.run], names[record.row.run] = record, Path(path)
-    ordered = sorted(records.values(), key=lambda record: (record.row.started or "", record.row.run))
+    folders_of = {source.key: source.run for source in sources}
+    ordered = sorted(
+        (records[key] for key in shown.values()), key=lambda record: (record.row.started or "", record.row.run)
+    )
     return Collected(
         records=ordered,
-        folders={name: folder for name, path in names.items() if (folder := folders_of.get(str(path))) is not None},
-        unread=sorted((folder.name, reason) for folder, reason in unread.items()),
-        made=frozenset(names[record.row.run].name for record in ordered if str(names[record.row.run]) in made),
+        folders={name: folder for name, key in shown.items() if (folder := folders_of.get(key)) is not None},
+        unread=sorted((key.rpartition("/")[2], reason) for key, reason in unread),
+        made=frozenset(record.row.run for record in ordered if shown[record.row.run] in made),
     )
 
 
-def _make(sources: Sequence[Source], site: Path) -> Iterator[tuple[Path, bytes, str | None]]:
-    chunks = [(sources[start : start + _CHUNK], site) for start in range(0, len(sources), _CHUNK)]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Made:
+    """A record as a line, and the page of its run; None if it was made before."""
+
+    line: bytes
+    page: bytes | None
+    state: str = ""
+    """What a corpus knows of the run's state; empty for a run of which the source says it."""
+
+
+class _Pages:
+    """Pages of runs: each belongs to the first source with its name, in the order of the sources, whoever is ready first."""
+
+    def __init__(self, site: Path) -> None:
+        self._site = site
+        self._owners: dict[str, int] = {}
+
+    def claim(self, record: SiteRecord, place: int) -> bool:
+        """Return True if the page belongs to the source at that place, as far as is known."""
+        owner = self._owners.setdefault(record.row.page, place)
+        self._owners[record.row.page] = min(owner, place)
+        return place <= owner
+
+    def owner(self, record: SiteRecord) -> int:
+        """Return the place of the source to which the record's page belongs."""
+        return self._owners[record.row.page]
+
+    def write(self, record: SiteRecord, content: bytes) -> None:
+        """Write the page of a run."""
+        path = _page(self._site, record)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_if_changed(path, content)
+
+
+def _page(site: Path, record: SiteRecord) -> Path:
+    return site / "runs" / f"{record.row.page}.html"
+
+
+def _make(sources: Sequence[Source]) -> Iterator[tuple[str, _Made | None, str]]:
+    """Yield the key of each source with its record and page, or None and the reason, in order."""
+    chunks = [sources[start : start + _CHUNK] for start in range(0, len(sources), _CHUNK)]
     if len(sources) <= _ALONE:
         for chunk in chunks:
             yield from _make_chunk(chunk)
@@ -161,23 +209,20 @@ def _make(sources: Sequence[Source], site: Path) -> Iterator[tuple[Path, bytes, 
             yield from made
 
 
-def _make_chunk(work: tuple[Sequence[Source], Path]) -> list[tuple[Path, bytes, str | None]]:
-    sources, site = work
-    return [_make_one(source, site) for source in sources]
+def _make_chunk(sources: Sequence[Source]) -> list[tuple[str, _Made | None, str]]:
+    return [_make_one(source) for source in sources]
 
 
-def _make_one(source: Source, site: Path) -> tuple[Path, bytes, str | None]:
-    """Read one run, write its page, and return its record as a line, or the reason for having none."""
+def _make_one(source: Source) -> tuple[str, _Made | None, str]:
+    """Read one run, and render its record and its page, or return the reason for having none."""
     try:
         run = source.folder if source.unpacked is None else _unpack(source.folder, source.unpacked)
         store = Store(run)
         summary = read_summary(store)
         record = record_of(summary, has_report=store.path("report.html").is_file())
-        line = record.to_bytes()
+        return source.key, _Made(line=record.to_bytes(), page=render_run_page(summary, record.row).encode()), ""
     except (HistoryError, PlanError, OSError, ValueError, KeyError, TypeError) as error:
-        return source.folder, b"", str(error) or type(error).__name__
-    write_if_changed(site / "runs" / f"{record.row.page}.html", render_run_page(summary, record.row).encode())
-    return source.folder, line, None
+        return source.key, None, printable(str(error)) or type(error).__name__
 
 
 def _bundle(path: Path, cache: Path) -> Source:
@@ -216,34 +261,38 @@ def _forget_bundles(cache: Path, sources: Iterable[Source]) -> None:
 
 def _of_corpus(
     corpus: Path, known: Mapping[str, tuple[str, bytes]], site: Path
-) -> Iterator[tuple[str, str, bytes, str | None]]:
-    """Yield key, state, record and reason of each run of a corpus, with the pages of those that are new."""
-    runs = {f"{corpus}#{one.run}": one for one in read_runs(corpus)}
+) -> Iterator[tuple[str, _Made | None, str]]:
+    """Yield the key of each run of a corpus with its record, and its page if it is new, or None and the reason."""
+    runs = {f"{printable(str(corpus))}#{one.run}": one for one in read_runs(corpus)}
     new = []
     for key, one in runs.items():
         state, line = known.get(key, ("", b""))
         if one.state not in {"judged", "incomplete"}:
-            yield f"{corpus}/{one.name}", "", b"", f"{one.state}: {one.reason}"
+            yield f"{printable(str(corpus))}/{one.name}", None, f"{one.state}: {one.reason}"
         elif state == one.digest and (site / "runs" / f"{file_name(one.name)}.html").exists():
-            yield key, state, line, None
+            yield key, _Made(line=line, page=None, state=state), ""
         else:
             new.append(one)
     for one, summary in read_summaries(corpus, new):
         record = record_of(summary, has_report=False)
-        write_if_changed(site / "runs" / f"{record.row.page}.html", render_run_page(summary, record.row).encode())
-        yield f"{corpus}#{one.run}", one.digest, record.to_bytes(), None
+        page = render_run_page(summary, record.row).encode()
+        yield f"{printable(str(corpus))}#{one.run}", _Made(line=record.to_bytes(), page=page, state=one.digest), ""
 
 
 def write_if_changed(path: Path, content: bytes) -> bool:
-    """Write a page unless it is there with the same bytes. A reader sees the old page or the new one."""
+    """Write a page unless it is there with the same bytes. A reader sees the old page or the new one. Raises PlanError if that fails."""
     try:
         if path.read_bytes() == content:
             return False
     except FileNotFoundError:
         pass
     draft = path.with_name(f".{path.name}.new")
-    draft.write_bytes(content)
-    draft.replace(path)
+    try:
+        draft.write_bytes(content)
+        draft.replace(path)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise PlanError(f"cannot write {path}: {error.strerror or error}") from error
     return True
 
 
@@ -256,10 +305,6 @@ def _state(folder: Path) -> str:
             continue
         return f"{name} {status.st_size} {status.st_mtime_ns} {(folder / 'report.html').exists()}"
     return ""
-
-
-def _has_page(site: Path, source: Source) -> bool:
-    return source.run is not None and (site / "runs" / f"{file_name(source.run.name)}.html").exists()
 
 
 def _read_cache(path: Path, version: str) -> dict[str, tuple[str, bytes]]:
@@ -279,11 +324,7 @@ def _read_cache(path: Path, version: str) -> dict[str, tuple[str, bytes]]:
 
 
 def _write_cache(path: Path, version: str, states: Mapping[str, str], lines: Mapping[str, bytes]) -> None:
+    content = [orjson.dumps({"version": version})]
+    content += [orjson.dumps([key, state]) + b"\t" + lines[key] for key, state in states.items() if key in lines]
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.new")
-    with draft.open("wb") as file:
-        file.write(orjson.dumps({"version": version}) + b"\n")
-        for key, state in states.items():
-            if key in lines:
-                file.write(orjson.dumps([key, state]) + b"\t" + lines[key] + b"\n")
-    draft.replace(path)
+    write_if_changed(path, b"\n".join([*content, b""]))

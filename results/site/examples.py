@@ -95,7 +95,7 @@ def examples_of(
             example = _example(materials[run], finding.id, run, state)
             if example is not None:
                 if run not in drawn:
-                    drawn[run] = _draw(materials[run], site)
+                    drawn[run] = _draw(materials[run], run, site)
                 found[one.id] = replace(example, report=drawn[run])
                 break
     _link_reports(found.values(), known.values(), collected, site)
@@ -132,13 +132,13 @@ def _example(material: Material | None, name: str, run: str, state: str) -> Exam
     return Example(run=run, page=file_name(run), state=state, ticket=ticket, anchor=name, report=None)
 
 
-def _draw(material: Material | None, site: Path) -> str | None:
-    """Draw the report of a run, and return the name of its page."""
+def _draw(material: Material | None, run: str, site: Path) -> str | None:
+    """Draw the report of a run, and return the name of its page. The run's folder may have another name by now."""
     if material is None:
         return None
-    page = file_name(material.run)
+    page = file_name(run)
     try:
-        text = render_report_html(material, _IN_A_SITE)
+        text = render_report_html(replace(material, run=run), _IN_A_SITE)
     except _ERRORS:
         log.warning("a report could not be drawn", extra={"run": material.run}, exc_info=True)
         return None

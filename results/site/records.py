@@ -21,7 +21,10 @@ from schemaquake.results.summary.run_summary import RunSummary
 
 __all__ = ["RecordReader", "RunRow", "SiteRecord", "file_name", "record_of", "system_file_name"]
 
-_PLAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_+-]*(?:\.[A-Za-z0-9_+-]+)*")
+_STAMP: Final = r"[0-9]{8}T[0-9]{6}Z"
+_DEVICES: Final = r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\.|$)"
+_PLAIN: Final = re.compile(rf"(?:{_STAMP}|(?!(?i:{_STAMP}|{_DEVICES}))[a-z0-9])[a-z0-9_+-]*(?:\.[a-z0-9_+-]+)*")
+"""Names without capitals, but for the time with which those of runs begin: two that are equal but for case are one file on some systems."""
 _NAME_MOST: Final = 120
 _SLIM: Final[Mapping[str, Any]] = {"anomalies": [], "races": [], "nodes": [], "follows_from": []}
 
@@ -30,7 +33,7 @@ def file_name(text: str) -> str:
     """Return a name for a page's file: the text itself if it is harmless everywhere, else one made of its hash."""
     if len(text) <= _NAME_MOST and _PLAIN.fullmatch(text) is not None:
         return text
-    readable = re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")[:60]
+    readable = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:60]
     digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=5).hexdigest()
     return f"{readable}-{digest}" if readable else f"x-{digest}"
 

@@ -16,7 +16,7 @@ import secrets
 import stat
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
@@ -32,7 +32,7 @@ from schemaquake.harness.errors import PlanError
 from schemaquake.harness.run_process import still_running
 from schemaquake.harness.wait import pause_for
 from schemaquake.results.findings.curation import Curation
-from schemaquake.results.site.building import publish
+from schemaquake.results.site.building import NoRuns, publish
 from schemaquake.results.site.following import RunFollower
 from schemaquake.results.site.records import file_name
 from schemaquake.results.site.rendering import POLICY, render, script, served_script, styles
@@ -66,6 +66,9 @@ class SiteServer:
     """Secret that requests need; None: only this machine can ask."""
     http: _Http = field(init=False)
     ended: threading.Event = field(default_factory=threading.Event)
+    renewing: threading.Lock = field(default_factory=threading.Lock)
+    published: Mapping[str, Path] = field(default_factory=dict)
+    """The folders of the runs that the pages show, by the name of each page. A folder may have been renamed since its run."""
 
     @property
     def address(self) -> str:
@@ -91,10 +94,11 @@ class SiteServer:
 
     def renew(self) -> None:
         """Make the pages of new runs. A folder without runs has no pages yet."""
-        try:
-            publish([self.runs], self.site, curation=self.curation)
-        except PlanError as error:
-            log.debug("no site yet", extra={"reason": str(error)})
+        with self.renewing:
+            try:
+                self.published = publish([self.runs], self.site, curation=self.curation).folders
+            except NoRuns:
+                log.debug("no site yet")
 
     def in_progress(self) -> list[Path]:
         """List the folders of runs that are going on."""
@@ -102,6 +106,9 @@ class SiteServer:
 
     def run_named(self, page: str) -> Path | None:
         """Return the folder of the run whose page has that name."""
+        folder = self.published.get(page)
+        if folder is not None and folder.is_dir() and not folder.is_symlink():
+            return folder
         return next((folder for folder in find_runs([self.runs]) if file_name(folder.name) == page), None)
 
     def _keep_renewed(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from schemaquake.harness.model.records import keyspace_of
@@ -207,8 +208,10 @@ class RunSummary:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> RunSummary:
-        """Parse what `to_json` returned. Raises KeyError or TypeError for other documents."""
+        """Parse what `to_json` returned. Raises KeyError, TypeError or ValueError for other documents."""
         values = {name: value for name, value in document.items() if name not in {"schema", "kinds"}}
+        if values["started"] is not None and datetime.fromisoformat(values["started"]).utcoffset() != timedelta(0):
+            raise ValueError(f"{values['started']} is no time in UTC")
         for name, kind in _LISTS.items():
             values[name] = tuple(kind(**_frozen(entry)) for entry in values[name])
         values["doubts"] = _doubts(values["doubts"])

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
+import shutil
 from pathlib import Path
 from urllib.parse import unquote
 from xml.etree import ElementTree as ET
@@ -15,10 +18,12 @@ from places import ROOT
 from site_runs import EVIL, further_run, held
 
 from schemaquake.harness.errors import PlanError
+from schemaquake.harness.sealed_json import dump_sealed, load_sealed
 from schemaquake.results.findings.curation import Curated, Curation
 from schemaquake.results.site.building import publish
 from schemaquake.results.site.records import file_name, system_file_name
 from schemaquake.results.site.rendering import families
+from schemaquake.results.store.progress import working_alone
 
 FIVE, SIX = "simulated:cassandra-5.0", "simulated:cassandra-6.0"
 AT = "2026-11-{:02}T10:00:00+00:00"
@@ -158,6 +163,106 @@ def test_only_the_pages_that_change_are_written_and_those_of_lost_runs_go(runs, 
     assert [run for run, _ in publish([runs, own], site).unread] == ["more"]
     assert not (site / "runs" / "more.html").exists()
     assert files(site)["runs.html"].count(b"more.html") == 0
+
+
+def test_of_two_runs_of_one_name_the_first_has_the_page_whoever_is_written_last(runs, tmp_path):
+    first = further_run(runs / RUN, tmp_path / "a" / "same", seed=1)
+    second = further_run(runs / RUN, tmp_path / "b" / "same", seed=2, **held(runs / RUN))
+    site = tmp_path / "site"
+    page = site / "runs" / "same.html"
+    assert publish([first, second], site).unread == [("same", "another run has the same name")]
+    whole = files(site)
+    assert "✕ invalid" in page.read_text()
+    (second / "summary.json").touch()
+    assert publish([first, second], site).written == 0
+    assert files(site) == whole
+    (first / "summary.json").unlink()
+    assert publish([first, second], site).runs == 1
+    assert "✓ valid" in page.read_text()
+    site = tmp_path / "other"
+    publish([tmp_path / "b"], site)
+    publish([tmp_path / "a" / "same", tmp_path / "b"], site)
+    assert "✓ valid" in (site / "runs" / "same.html").read_text(), "the first of them cannot be read"
+    further_run(runs / RUN, tmp_path / "c" / "same", seed=1)
+    publish([tmp_path / "c", tmp_path / "b"], site)
+    assert files(site) == whole, "a run that comes before one that was there"
+    publish([tmp_path / "b"], site)
+    assert "✓ valid" in (site / "runs" / "same.html").read_text(), "one that was second is the only one now"
+
+
+def test_names_that_differ_in_case_alone_have_files_of_their_own_everywhere(runs, tmp_path):
+    for number, name in enumerate(("Run-A", "run-a", "RUN-A", "con", "20260101T000000Z-a", "20260101t000000z-a")):
+        further_run(runs / RUN, tmp_path / "runs" / name, system=f"cassandra:5.0-{name}", seed=number)
+    assert publish([tmp_path / "runs"], tmp_path / "site").unread == []
+    names = [path.relative_to(tmp_path / "site").as_posix() for path in (tmp_path / "site").rglob("*.*")]
+    assert len({name.casefold() for name in names}) == len(names)
+    pages = {path.name for path in (tmp_path / "site" / "runs").iterdir()}
+    assert {"run-a.html", "20260101T000000Z-a.html"} < pages
+    assert "con.html" not in pages
+    assert len(pages) == 6
+
+
+def test_folders_whose_names_are_not_utf_8_are_read_and_named(runs, tmp_path):
+    for name in (b"bad\xff", b"rubbish\xfe"):
+        (folder := tmp_path / "runs" / os.fsdecode(name)).mkdir(parents=True)
+        for file in ("summary.json", "plan.json"):
+            shutil.copy(runs / RUN / file, folder / file)
+    (folder / "summary.json").write_bytes(b"{")
+    published = publish([tmp_path / "runs"], tmp_path / "site")
+    assert published.runs == 1
+    ((name, reason),) = published.unread
+    assert name == "rubbish\\xfe"
+    assert "rubbish\\xfe" in reason
+    assert "rubbish\\xfe" in (tmp_path / "site" / "index.html").read_text("utf-8")
+    assert publish([tmp_path / "runs"], tmp_path / "site").written == 0
+
+
+@pytest.mark.parametrize(
+    "started", ["yesterday", "2026-13-01T00:00:00+00:00", "2026-11-01T10:00:00", "2026-11-01T10:00:00+02:00", 7]
+)
+def test_a_run_that_began_at_no_time_is_not_read(runs, tmp_path, started):
+    further_run(runs / RUN, tmp_path / "runs" / "odd", started=started)
+    published = publish([tmp_path / "runs"], tmp_path / "site")
+    assert [run for run, _ in published.unread] == ["odd"]
+    assert published.runs == 0
+
+
+def test_two_processes_do_not_build_one_site_at_once(runs, site):
+    before = files(site)
+    with working_alone(site / ".schemaquake" / "lock"), pytest.raises(PlanError, match="another process"):
+        publish([runs], site)
+    assert files(site) == before
+
+
+def test_a_page_that_cannot_be_written_is_named_and_leaves_no_draft(runs, tmp_path, monkeypatch):
+    site, whole = tmp_path / "site", Path.write_bytes
+
+    def until_full(path: Path, content: bytes) -> int:
+        if path.name.startswith(".versions.html"):
+            whole(path, content[:10])
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return whole(path, content)
+
+    monkeypatch.setattr(Path, "write_bytes", until_full)
+    with pytest.raises(PlanError, match=r"versions\.html: No space left"):
+        publish([runs], site)
+    assert not list(site.rglob("*.new"))
+    monkeypatch.undo()
+    publish([runs], site)
+    publish([runs], tmp_path / "other")
+    assert files(site) == files(tmp_path / "other")
+
+
+def test_a_folder_that_was_renamed_is_still_its_run(runs, tmp_path):
+    judged_run(tmp_path / "runs" / "moved")
+    summary = load_sealed((tmp_path / "runs" / "moved" / "summary.json").read_bytes())
+    (tmp_path / "runs" / "moved" / "summary.json").write_bytes(dump_sealed(summary | {"run": "as-it-was"}))
+    published = publish([tmp_path / "runs"], tmp_path / "site")
+    assert {page: folder.name for page, folder in published.folders.items()} == {"as-it-was": "moved"}
+    assert [path.name for path in (tmp_path / "site" / "reports").iterdir()] == ["as-it-was.html"]
+    for page in (tmp_path / "site").rglob("*.html"):
+        for target in links(page):
+            assert target.exists(), f"{page.name} leads to {target}"
 
 
 def test_a_damaged_memory_is_no_memory(runs, site, tmp_path):

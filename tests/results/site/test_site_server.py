@@ -18,6 +18,7 @@ from schemaquake.harness.errors import PlanError
 from schemaquake.harness.run_process import process_start_time
 from schemaquake.results.findings.curation import NOTHING_CURATED
 from schemaquake.results.site.following import RunFollower
+from schemaquake.results.site.records import file_name
 from schemaquake.results.site.server import SiteServer, open_server
 
 
@@ -67,6 +68,20 @@ def test_pages_are_those_of_the_site(server):
     assert ask(server, "/")[2] == ask(server, "/index.html")[2]
     status, headers, body = ask(server, "/index.html", "HEAD")
     assert (status, body, int(headers["content-length"])) == (200, b"", (server.site / "index.html").stat().st_size)
+
+
+def test_the_files_of_a_folder_that_was_renamed_are_those_of_its_run(runs, tmp_path):
+    folder = tmp_path / "runs" / "renamed"
+    shutil.copytree(runs / RUN, folder)
+    server = open_server(tmp_path / "runs", tmp_path / "site", curation=NOTHING_CURATED)
+    for one in running(server):
+        summary = orjson.loads((runs / RUN / "summary.json").read_bytes())
+        page = file_name(str(summary["run"]))
+        assert ask(one, f"/runs/{page}.html")[0] == 200
+        assert ask(one, f"/files/{page}/report.html")[0] == 200
+        folder.rename(tmp_path / "elsewhere")
+        folder.symlink_to(tmp_path / "elsewhere")
+        assert ask(one, f"/files/{page}/report.html")[0] == 404
 
 
 @pytest.mark.parametrize(
