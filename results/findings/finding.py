@@ -48,8 +48,11 @@ class Rate:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Rate:
-        """Parse what `to_json` returned."""
-        return cls(document["broken"], document["tried"], document["unit"])
+        """Parse what `to_json` returned. Raises KeyError, TypeError or ValueError for other documents."""
+        rate = cls(document["broken"], document["tried"], document["unit"])
+        if not 0 <= rate.broken <= rate.tried:
+            raise ValueError(f"{rate.broken} of {rate.tried} is no rate")
+        return rate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +123,8 @@ class Finding:
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Finding:
         """Parse what `to_json` returned. Raises KeyError, TypeError or ValueError for other documents."""
+        if not document["symptoms"]:
+            raise ValueError("a finding has a symptom")
         return cls(
             cause=Cause.from_json(document["cause"]),
             symptoms=tuple(map(_read_symptom, document["symptoms"])),

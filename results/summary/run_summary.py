@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from schemaquake.harness.checked_values import require_types
 from schemaquake.harness.model.records import keyspace_of
 from schemaquake.harness.model.verdict import Doubt, Validity, describe_doubts
 from schemaquake.results.findings.finding import Finding
@@ -219,7 +220,9 @@ class RunSummary:
         values["checkers"] = tuple(
             CheckerSummary(**{**_frozen(one), "doubts": _doubts(one["doubts"])}) for one in values["checkers"]
         )
-        return cls(**_frozen(values))
+        summary = cls(**_frozen(values))
+        require_types(summary)
+        return summary
 
 
 _LISTS: Final[Mapping[str, type]] = {

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 from xml.etree import ElementTree as ET
 
@@ -225,6 +226,27 @@ def test_a_run_that_began_at_no_time_is_not_read(runs, tmp_path, started):
     published = publish([tmp_path / "runs"], tmp_path / "site")
     assert [run for run, _ in published.unread] == ["odd"]
     assert published.runs == 0
+
+
+def test_a_run_whose_summary_no_harness_can_have_written_does_not_keep_others_from_being_shown(runs, tmp_path):
+    finding = load_sealed((runs / RUN / "summary.json").read_bytes())["findings"][0]
+    odd: dict[str, Any] = {
+        "system": None, "cluster": [], "nodes": "three", "workloads": "racing-ddl", "valid": {}, "seconds": "1", "operations": {"ok": "1"},
+        "races": [{"keyspace": {}}], "anomalies": [1], "started": 3, "error": ["x"],
+    }  # fmt: skip
+    of_findings: list[dict[str, Any]] = [
+        {"symptoms": []}, {"rate": finding["rate"] | {"broken": finding["rate"]["tried"] + 1}}, {"first_seen": 7},
+        {"cause": finding["cause"] | {"era": True}}, {"cause": finding["cause"] | {"fault": {}}}, {"statements": [None]},
+    ]  # fmt: skip
+    for name, value in odd.items():
+        further_run(runs / RUN, tmp_path / "runs" / name, **{name: value})
+    for number, changed in enumerate(of_findings):
+        further_run(runs / RUN, tmp_path / "runs" / f"finding-{number}", findings=[finding | changed])
+    published = publish([runs, tmp_path / "runs"], tmp_path / "site")
+    assert published.runs == 3
+    assert sorted(run for run, _ in published.unread) == sorted(
+        [*odd, *(f"finding-{n}" for n in range(len(of_findings)))]
+    )
 
 
 def test_two_processes_do_not_build_one_site_at_once(runs, site):
