@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import orjson
 
@@ -73,6 +73,10 @@ _BY_MEMORY: Final = ("memtable_throughput", "memtable_operations", "memtable_flu
 """Beginnings of the names of options whose defaults up to 1.0 depend on the memory of the node that made the table."""
 
 
+_Keys: TypeAlias = frozenset[str]
+"""The keys of one map of options."""
+
+
 class Defaults:
     """The checker of options that no change set: they must be alike."""
 
@@ -118,6 +122,7 @@ def _find(case: Evidence) -> Findings:
     yield from _find_on_the_way(case, parts, _usual(case, parts))
     yield from _find_incomplete_on_the_way(case, parts)
     yield from _find_other_table_on_the_way(case, parts)
+    yield from _find_other_keys_on_the_way(case, parts)
     yield from [None] * len(questions - {question for question, _ in found})
 
 
@@ -289,6 +294,88 @@ def _find_other_table_on_the_way(case: Evidence, parts: PossibleParts) -> Iterat
                     "with the same columns"
                 )
                 yield Doubt("unread", text, (subject.key,))
+
+
+def _find_other_keys_on_the_way(case: Evidence, parts: PossibleParts) -> Iterator[Doubt]:
+    """Yield a doubt for each table whose map of options, which a change set, has other keys on the way than that change gives it.
+
+    A server adds the keys that its class has by default, so they are those that the statement names and those of a map that nobody
+    set; or those that a final reading has after the same statement. Where there is neither, readings on the way with
+    the same statement are compared with each other.
+    """
+    known = _KnownKeys(case, parts)
+    alike: dict[tuple[str, str, str], list[tuple[Sight, _Keys]]] = {}
+    odd: dict[tuple[SchemaObject, str], tuple[Sight, _Keys]] = {}
+    for sight, side, name, shown in _maps_on_the_way(case, parts):
+        values = [one.value for one in parts.values_by(Part(sight.subject, "option", name), sight.ends)]
+        fitting = [value for value in values if value is DEFAULT or can_be(shown, value)]
+        possible = known.list_possible(side, name, shown, fitting)
+        keys = frozenset(shown)
+        if possible and keys not in possible:
+            odd.setdefault((sight.subject, name), (sight, keys))
+        elif not possible and len({_json(value) for value in fitting}) == 1:
+            alike.setdefault((side, name, _json(fitting[0])), []).append((sight, keys))
+    for (_, name, _), sights in alike.items():
+        most = Counter(keys for _, keys in sights).most_common(1)[0][0]
+        for sight, keys in sights:
+            if keys != most:
+                odd.setdefault((sight.subject, name), (sight, keys))
+    for (subject, name), (sight, keys) in sorted(odd.items()):
+        text = (
+            f"at {seconds(sight.ends)} {sight.place.node} showed its {name} with other keys than the change that set it "
+            f"gives it ({listing(sorted(keys))})"
+        )
+        yield Doubt("unread", text, (subject.key,))
+
+
+def _maps_on_the_way(case: Evidence, parts: PossibleParts) -> Iterator[tuple[Sight, str, str, Mapping[str, JSON]]]:
+    """Yield the options of tables and views on the way that are maps: (sighting, side, name of the option, map)."""
+    for sight in _relations_on_the_way(case, parts):
+        assert sight.definition is not None
+        side = "statement" if sight.place.side == "memory" else _source(case)
+        for name, shown in sight.definition["options"].items():
+            if isinstance(shown, Mapping):
+                yield sight, side, name, shown
+
+
+class _KnownKeys:
+    """The keys that final readings show of each option that is a map: by its class if nobody set it, and by what a statement wrote."""
+
+    def __init__(self, case: Evidence, parts: PossibleParts) -> None:
+        self._by_default: dict[tuple[str, str, JSON], set[_Keys]] = {}
+        self._by_statement: dict[tuple[str, str, str], set[_Keys]] = {}
+        for schema in case.readings.schemas:
+            for side, relations in _relations(schema, parts).items():
+                for subject, _, options in relations:
+                    self._add(side, options, lambda name, of=subject: parts.values(Part(of, "option", name)))
+
+    def _add(self, side: str, options: Mapping[str, JSON], values_of: Callable[[str], Sequence[PossibleValue]]) -> None:
+        for name, shown in options.items():
+            if not isinstance(shown, Mapping):
+                continue
+            values = [one.value for one in values_of(name)]
+            if all(value is DEFAULT for value in values):
+                self._by_default.setdefault((side, name, shown.get("class")), set()).add(frozenset(shown))
+            elif len({_json(value) for value in values}) == 1 and can_be(shown, values[0]):
+                self._by_statement.setdefault((side, name, _json(values[0])), set()).add(frozenset(shown))
+
+    def list_possible(
+        self, side: str, name: str, shown: Mapping[str, JSON], values: Iterable[JSON]
+    ) -> Collection[_Keys]:
+        """List the keys that the map can have after statements that wrote these values; none if nothing tells."""
+        usual = self._by_default.get((side, name, shown.get("class")), set())
+        found: set[_Keys] = set()
+        for value in values:
+            if value is DEFAULT:
+                found |= usual
+            elif isinstance(value, Mapping):
+                found |= self._by_statement.get((side, name, _json(value)), set())
+                found |= {own | _named_keys(value) for own in usual}
+        return found
+
+
+def _named_keys(value: Mapping[str, JSON]) -> _Keys:
+    return frozenset(map(stored_name, value))
 
 
 def _of_columns(

@@ -535,6 +535,76 @@ def test_on_the_way_the_first_reading_is_told() -> None:
     assert [told["time_ns"] for told in one.evidence["sightings"]] == [40_000_000, 45_000_000]
 
 
+SET = (
+    '@20 p7 n2 invoke alter-options k.t {"options": {"compaction": {"class": "SizeTieredCompactionStrategy", "min_threshold": 6}}}',
+    "@21 p7 n2 ok",
+)
+SIX = {**SIZE_TIERED, "min_threshold": "6"}
+LEVELED = {"class": "LeveledCompactionStrategy", "sstable_size_in_mb": "16"}
+TO_LEVELED = (
+    '@20 p7 n2 invoke alter-options k.t {"options": {"compaction": {"class": "LeveledCompactionStrategy", "sstable_size_in_mb": 16}}}',
+    "@21 p7 n2 ok",
+)
+
+
+def lacking(compaction: dict[str, str], key: str) -> dict[str, str]:
+    return {name: value for name, value in compaction.items() if name != key}
+
+
+def keys_on_the_way(*seen: dict[str, str], final: dict[str, str], history: Sequence[str] = SET) -> list[str]:
+    """The doubts about keys if n2 shows t with these maps at 30, 31 … ms, r and s with the default, and t in the end with another."""
+    maps = {"r": SIZE_TIERED, "s": SIZE_TIERED, "t": final}
+    rows = ["settled n1,n2 keyspace k"]
+    rows += [
+        f"settled n1,n2 table k.{name} id={name} a:int* {json({'compaction': map_})}" for name, map_ in maps.items()
+    ]
+    for at, map_ in enumerate(seen, 30):
+        rows += [f"@{at} running n2 keyspace k", f"@{at} running n2 table k.t id=t a:int* {json({'compaction': map_})}"]
+    judgement = Defaults().check(judged([*KEYSPACE, *TABLES, *history], rows), limit_s=5)
+    assert judgement.anomalies == ()
+    assert all(doubt.kind == "unread" and doubt.objects == ("k.t",) for doubt in judgement.doubts)
+    return [doubt.text for doubt in judgement.doubts]
+
+
+def test_on_the_way_a_map_has_the_keys_that_were_written_and_those_that_its_class_has_by_default() -> None:
+    assert keys_on_the_way(SIX, final=SIX) == []
+    (text,) = keys_on_the_way(SIX, lacking(SIX, "max_threshold"), final=SIX)
+    assert text == (
+        "at 0.031 s n2 showed its compaction with other keys than the change that set it gives it (class and min_threshold)"
+    )
+    assert len(keys_on_the_way({**SIX, "nobody": "asked"}, final=SIX)) == 1
+
+
+def test_on_the_way_a_map_may_have_its_default_keys_until_its_change_and_after_one_of_unknown_outcome() -> None:
+    unknown = (SET[0], "@21 p7 n2 info Timeout")
+    assert keys_on_the_way(SIZE_TIERED, SIX, final=SIX) == []
+    assert keys_on_the_way(SIZE_TIERED, SIX, final=SIZE_TIERED, history=unknown) == []
+    assert len(keys_on_the_way(SIZE_TIERED, lacking(SIX, "max_threshold"), final=SIZE_TIERED, history=unknown)) == 1
+
+
+def test_on_the_way_a_map_may_have_the_keys_that_a_final_reading_has_after_the_same_statement() -> None:
+    assert keys_on_the_way(LEVELED, final=LEVELED, history=TO_LEVELED) == [], "its class is nobody's default"
+    assert len(keys_on_the_way({**LEVELED, "fanout_size": "10"}, final=LEVELED, history=TO_LEVELED)) == 1
+
+
+def test_on_the_way_maps_after_the_same_statement_are_compared_where_no_final_reading_has_it() -> None:
+    born = f"{TABLES[4]} {orjson.dumps({'options': {'compaction': LEVELED}}).decode()}"
+    history = [*KEYSPACE, *TABLES[:4], born, "@12 p2 n1 ok", "@40 p7 n2 invoke drop-table k.t", "@41 p7 n2 ok"]
+    finals = [f"settled n1,n2 table k.{name} id={name} a:int* {json({'compaction': SIZE_TIERED})}" for name in "rs"]
+
+    def shown(*maps: dict[str, str]) -> list[str]:
+        rows = [
+            f"@{at} running n2 table k.t id=t a:int* {json({'compaction': one})}" for at, one in enumerate(maps, 30)
+        ]
+        keyspaces = ["settled n1,n2 keyspace k", *(f"@{30 + at} running n2 keyspace k" for at in range(len(maps)))]
+        judgement = Defaults().check(judged(history, [*keyspaces, *finals, *rows]), limit_s=5)
+        return [doubt.text for doubt in judgement.doubts if "with other keys" in doubt.text]
+
+    more = {**LEVELED, "fanout_size": "10"}
+    assert shown(more, more) == [], "whatever a server adds, it adds it always"
+    assert [text[:11] for text in shown(more, LEVELED, more)] == ["at 0.031 s "]
+
+
 # ── statements of memory, indexes, views and keyspaces ───────────────────────────────────────────────────────────────
 
 
