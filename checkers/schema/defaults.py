@@ -347,13 +347,13 @@ class _KnownKeys:
         for schema in case.readings.schemas:
             for side, relations in _relations(schema, parts).items():
                 for subject, _, options in relations:
-                    self._add(side, options, lambda name, of=subject: parts.values(Part(of, "option", name)))
+                    self._add(side, options, subject, parts)
 
-    def _add(self, side: str, options: Mapping[str, JSON], values_of: Callable[[str], Sequence[PossibleValue]]) -> None:
+    def _add(self, side: str, options: Mapping[str, JSON], subject: SchemaObject, parts: PossibleParts) -> None:
         for name, shown in options.items():
             if not isinstance(shown, Mapping):
                 continue
-            values = [one.value for one in values_of(name)]
+            values = [one.value for one in parts.values(Part(subject, "option", name))]
             if all(value is DEFAULT for value in values):
                 self._by_default.setdefault((side, name, shown.get("class")), set()).add(frozenset(shown))
             elif len({_json(value) for value in values}) == 1 and can_be(shown, values[0]):
