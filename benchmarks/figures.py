@@ -30,7 +30,7 @@ class Figure:
 
 
 def machine() -> str:
-    """What a reader must know before comparing a figure with another one."""
+    """Describe the machine: processor, cores, memory, system, Python, and its load before the measurement."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     model = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
     load = os.getloadavg()[0]

@@ -25,7 +25,7 @@ _LINE_MOST: Final = 1 << 18
 
 
 class Piece(NamedTuple):
-    """A part of a line: a whole object whose checksum is right, or else bytes that nobody wrote so."""
+    """A part of a line: a whole object whose checksum is right, or else bytes that are no such object."""
 
     text: bytes
     is_whole: bool

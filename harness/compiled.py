@@ -51,7 +51,7 @@ class _Inside(threading.local):
 
 
 class _Compiling:
-    """The time that the compiler has taken in this process; it is told of every compilation, and those may be nested."""
+    """The time that the compiler has taken in this process. It is notified of every compilation, and those may be nested."""
 
     def __init__(self) -> None:
         self._depth = 0

@@ -40,7 +40,7 @@ class _Lasting(io.FileIO):
         self._every_error = every_error
 
     def write(self, content: ReadableBuffer) -> int:
-        """Write, or throw away what nobody reads."""
+        """Write, or drop the text if it cannot be delivered any more."""
         try:
             return super().write(content) or 0
         except OSError as error:

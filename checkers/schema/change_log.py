@@ -403,7 +403,7 @@ def _final_rows(case: Evidence) -> pa.Table:
 
 
 def _unread_logs(case: Evidence, logs: Sequence[NodeLog]) -> Sequence[Doubt]:
-    """List a doubt for each node that told its state in a group, but neither its log nor a reason for its absence."""
+    """List a doubt for each node that shows its state in a group, but neither its log nor a reason for its absence."""
     read = {(log.phase, log.node) for log in logs}
     told: dict[tuple[str, str], dict[str, Mapping[str, Any]]] = {}
     for row in _final_rows(case).to_pylist():

@@ -32,7 +32,7 @@ _MOVED: Final = 10_000_000_000
 
 
 def find_strange_logs(logs: Sequence[NodeLog], case: Evidence) -> Iterator[Doubt]:
-    """Yield what is strange about each log; the same of several nodes is told once."""
+    """Yield what is strange about each log; the same of several nodes once."""
     asked = _list_asked(case)
     told: dict[str, list[str]] = {}
     for log in logs:

@@ -85,7 +85,7 @@ class Addresses:
         )
 
     def _end_deaf(self, name: str) -> None:
-        """End a server that runs and answers nobody, as an operator does before another try."""
+        """End a server that runs and answers no client, as an operator does before another try."""
         node = self._nodes[name]
         if not node.answers():
             node.kill()

@@ -273,7 +273,7 @@ class DeployedCluster:
             )
 
     def _refuse_foreign(self) -> None:
-        """Require that nobody else's rows are on the cluster whose membership this run changes. Raises ClusterError."""
+        """Require that no rows of others are on the cluster whose membership this run changes. Raises ClusterError."""
         with self._session(self._founders[0].name) as client:
             names = client.dialect.schema.read_keyspaces(client.read)
         of_the_run = f"{self._prefix}_"

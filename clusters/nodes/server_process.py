@@ -51,7 +51,7 @@ class ServerProcess(Protocol):
         ...
 
     def is_ending(self) -> bool:
-        """Return True if the server was told to end and is still there. Raises NodeUnreachable."""
+        """Return True if the server was asked to end and is still there. Raises NodeUnreachable."""
         ...
 
     def through(self, transport: Transport) -> ServerProcess:

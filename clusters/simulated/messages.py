@@ -17,7 +17,7 @@ class Failure(NamedTuple):
 # Not frozen, and no tuple: there are several for every operation, and to make the one and to read the other takes several times as long.
 @dataclass(slots=True)
 class Message:
-    """Message from one server to another; nobody changes it."""
+    """Message from one server to another. It is never changed."""
 
     sender: str
     kind: str

@@ -1,4 +1,4 @@
-"""Event sink: the face of a journal to whoever has events to record.
+"""Event sink: the part of a journal that takes events.
 
 `schemaquake.harness.history.journal.Journal` is the one that writes them ahead; a caller that needs no more than this can be
 tried without files.

@@ -171,7 +171,7 @@ def _until_on(cluster: Cluster, verb: TopologyVerb, node: Node, limit_s: float) 
 
 
 def _restart(node: Node, limit_s: float) -> Attempt:
-    """Stop and start the server of a drained node, which serves nobody until then."""
+    """Stop and start the server of a drained node, which serves no client until then."""
     node.stop(deadline_s=_STOP_LIMIT_S)
     node.start()
     boot = node.await_serving(deadline_s=limit_s)

@@ -243,7 +243,7 @@ class _Reload:
         return self.attempts[-1].outcome == "ok"
 
     def _request(self, change: Invoke) -> bool:
-        """Ask for a schema change, and again while nobody knows whether it was made."""
+        """Ask for a schema change, and again while its outcome is unknown."""
         for _ in range(_TRIES):
             coordinator = some_other(self.cluster)
             self.attempts.append(ask_as_client(self.requests, coordinator, change, command=f"{change.f} {change.key}"))

@@ -1,4 +1,4 @@
-"""Removal: a node is taken down, and the others are told that it will not come back.
+"""Removal: a node is taken down, and the others forget it (`nodetool removenode`, `assassinate`).
 
 `removenode` has them copy what it held among themselves; `assassinate` makes them forget it and copies nothing, so that
 its ranges lack a replica's rows until a repair, which follows unless it is switched off.

@@ -118,7 +118,7 @@ def _choose(
 
 
 def _alter(cluster: Cluster, requests: Requests, keyspace: str, factor: int) -> list[Attempt]:
-    """Ask for the change, and again, through a node that serves then, while nobody knows whether it was made."""
+    """Ask for the change, and again, through a node that serves then, while its outcome is unknown."""
     attempts: list[Attempt] = []
     while not attempts or (attempts[-1].outcome == "info" and len(attempts) < _TRIES):
         if attempts:

@@ -98,7 +98,7 @@ def _refuse_stray(*, judge: bool, since: str | None, question: Question | None) 
 
 
 def _judge(runs: list[str]) -> dict[str, Any]:
-    """Judge the runs that nobody judged, and say which could not be."""
+    """Judge the runs without a verdict, and print which could not be judged."""
     from schemaquake.results.corpus.judging import judge_runs  # noqa: PLC0415 - as above
 
     console = stderr()

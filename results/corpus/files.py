@@ -77,7 +77,7 @@ class HadoopFiles:
             stream.close()
 
     def write(self, path: str, content: bytes) -> bool:
-        """Write a file, whole or not at all. Returns False if somebody else's was there first, and leaves it.
+        """Write a file, whole or not at all. Returns False if one was there first, and leaves that.
 
         A file is written under another name and renamed: on an object store that is a copy, which appears whole as well.
         """

@@ -120,7 +120,7 @@ class Clue:
 
     @property
     def leads(self) -> bool:
-        """Return whether this type leads a finding; one that is told after everything else leads only where nothing else does."""
+        """Return whether this type leads a finding; the least prominent ones lead only where nothing else does."""
         return self.prominence >= 0
 
 

@@ -276,7 +276,7 @@ def _rediscovered(
     races: Annotated[Path | None, typer.Option(help="list of races (TOML); the project's own without it")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON document on standard output")] = False,
 ) -> None:
-    """List the known races that a grid, or runs of schema-churn, found without having been told. Exit code 2 if one is lacking."""
+    """List the known races that a grid, or runs of schema-churn, found without being given them. Exit code 2 if one is lacking."""
     configure_logging(verbose=False)
     from schemaquake.results.grid.rediscovery import read_known_races, rediscover  # noqa: PLC0415 - as above
 

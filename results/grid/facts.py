@@ -237,7 +237,7 @@ def facts_of(finished: FinishedRun, *, folder: str, seconds: float) -> BatchFact
 
 
 def _server(store: Store) -> str:
-    """Return the digest of the software that ran; empty for a run whose provider told none."""
+    """Return the digest of the software that ran; empty for a run whose provider has none."""
     try:
         environment = orjson.loads(store.path("environment.json").read_bytes())
     except (FileNotFoundError, orjson.JSONDecodeError):

@@ -1,4 +1,4 @@
-"""Rediscovery: which races of a list a grid, or runs of churn, have found without having been told.
+"""Rediscovery: which races of a list a grid, or runs of churn, have found without being given them.
 
 A race of the list is two kinds of statements (`create-table`, `drop-type`), as histories name them, and the anomalies that it may
 show. In a grid it is found where a cell of two such statements broke in that way. In a run of churn it is found where a finding's

@@ -76,7 +76,7 @@ class GridSchedule:
 
     @property
     def wanted(self) -> int:
-        """The number of races that the plan asks for, as far as can be told: of a rate that is not known well enough one more."""
+        """The number of races that the plan asks for, as far as is known: of a rate that is not known well enough one more."""
         return sum(self._wanted(place, name) for place, name in self._every())
 
     @property

@@ -41,7 +41,7 @@ def without_silence(
 
 
 def _is_silence(anomaly: Anomaly) -> bool:
-    """Tell if a table was found unreadable or unwritable by probes that nobody answered."""
+    """Return True if a table was found unreadable or unwritable by probes that no node answered."""
     evidence = anomaly.evidence if isinstance(anomaly.evidence, Mapping) else {}
     errors = evidence.get("errors")
     if anomaly.type not in _PROBED or not isinstance(errors, Sequence) or not errors:

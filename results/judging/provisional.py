@@ -99,7 +99,7 @@ class EarlyJudge:
     _size: int = field(default=-1, init=False)
 
     def look(self) -> Sequence[ProvisionalAnomaly]:
-        """Judge the keyspaces that have become quiet, and return what was not told yet. Raises HistoryError for damaged journals."""
+        """Judge the keyspaces that have become quiet, and return the anomalies that are new. Raises HistoryError for damaged journals."""
         size = sum(path.stat().st_size for path in self.folder.glob("journals/*.jsonl"))
         if size in {0, self._size} or size > _READ_MOST:
             return ()
@@ -123,7 +123,7 @@ class EarlyJudge:
         return self._new([*(one for _, one in sorted(foremost.items())), *self._conflicts(moment)])
 
     def _new(self, found: Iterable[ProvisionalAnomaly]) -> list[ProvisionalAnomaly]:
-        """Return what was not told yet."""
+        """Return the anomalies that were not returned before."""
         new = {(one.type, one.objects): one for one in found if (one.type, one.objects) not in self._told}
         self._told |= new.keys()
         return list(new.values())

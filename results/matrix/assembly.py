@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 from schemaquake.results.findings.tracking import TrackedFinding, track_findings
 from schemaquake.results.matrix.cells import any_cell, cell_of, rows_of
@@ -14,11 +14,9 @@ from schemaquake.results.matrix.tally import Matrix, Row
 from schemaquake.results.matrix.without_race import anomalies_of, known_without_race, noisy
 from schemaquake.results.summary.cell import Cell
 from schemaquake.results.summary.run_summary import CONTROL
-from schemaquake.results.wording import counted, joined, system_name
+from schemaquake.results.wording import counted, joined, short_name, system_name
 
 __all__ = ["matrix_of"]
-
-_NAMED_MOST: Final = 6
 
 
 def matrix_of(
@@ -113,14 +111,14 @@ def _wide(schedule: Schedule) -> list[str]:
     ]
     if not wide:
         return []
-    alike = len(schedule.plan.conditions) == 1
-    named = [
-        f"{key.workload if alike else f'{key.workload} ({key.condition})'} on {system_name(key.system)}"
-        for key in wide[:_NAMED_MOST]
-    ]
-    more = len(wide) - len(named)
+    systems = Counter(key.system for key in wide)
+    named = (
+        f"{systems[system]} on {short_name(system, schedule.plan.systems)}"
+        for system in schedule.plan.systems
+        if systems[system]
+    )
     note = (
         f"{counted(len(wide), 'cell is', 'cells are')} less certain than ±{schedule.plan.confidence:g}, by races or by "
-        f"whole runs: {joined(named if not more else [*named, f'{more} more'])}"
+        f"whole runs ({joined(named)}); each cell states its interval"
     )
     return [note]

@@ -13,119 +13,67 @@ runs/<UTC time>-matrix/
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, TypeAlias
-
-import orjson
+from typing import Any, Final, Self, TypeAlias
 
 from schemaquake.results.matrix.facts import RunFacts
 from schemaquake.results.matrix.matrix_plan import Condition, MatrixPlan, Unit
-from schemaquake.results.store.atomic import write_bytes
-from schemaquake.results.store.progress import Finished, append_line, make_folder, read_head, read_lines, working_alone
+from schemaquake.results.store.progress import Finished, Planned, ProgressFolder
 
 __all__ = ["Done", "MatrixFolder"]
 
-_PLAN: Final = "matrix.json"
-_PROGRESS: Final = "progress.jsonl"
 _LATEST: Final = "latest-matrix"
-_TITLE: Final = "a matrix' folder"
 
 
 Done: TypeAlias = Finished[Unit, RunFacts]
 """A finished unit and its facts."""
 
 
-@dataclass(frozen=True, slots=True)
-class MatrixFolder:
-    """The folder of one matrix. `MatrixFolder(path)` touches nothing; `MatrixFolder.create` makes a new one."""
+class MatrixFolder(ProgressFolder):
+    """The folder of one matrix."""
 
-    path: Path
+    PLAN = "matrix.json"
+    TITLE = "a matrix' folder"
+    WORK = "matrix"
 
     @classmethod
-    def create(cls, runs: Path, plan: MatrixPlan, machine: Mapping[str, str]) -> MatrixFolder:
+    def create(cls, runs: Path, plan: Planned, machine: Mapping[str, str]) -> Self:
         """Create a folder in `runs`; `runs/latest-matrix` points to it. Raises PlanError if that fails."""
-        now = datetime.now(UTC)
-        stem = f"{now.strftime('%Y%m%dT%H%M%SZ')}-matrix"
-        path = make_folder(runs, stem, "the matrix")
-        document = {
-            "plan": plan.to_json(),
-            "started": now.isoformat(timespec="seconds"),
-            "machine": dict(machine),
-        }
-        write_bytes(path / _PLAN, orjson.dumps(document, option=orjson.OPT_INDENT_2) + b"\n")
-        (path / _PROGRESS).touch()
-        link = runs / f".{path.name}.link"
-        link.symlink_to(path.name)
+        made = super().create(runs, plan, machine)
+        link = runs / f".{made.path.name}.link"
+        link.symlink_to(made.path.name)
         link.replace(runs / _LATEST)
-        return cls(path)
-
-    @property
-    def runs(self) -> Path:
-        """Folder of the runs' folders."""
-        return self.path / "runs"
-
-    @property
-    def logs(self) -> Path:
-        """Folder of the runs' output."""
-        return self.path / "logs"
+        return made
 
     def plan(self) -> MatrixPlan:
         """Read the plan. Raises HistoryError for a folder that is not a matrix' folder."""
-        return MatrixPlan.from_json(self._head()["plan"])
-
-    def started(self) -> str:
-        """Read the start time: UTC, ISO 8601."""
-        return str(self._head()["started"])
-
-    def machine(self) -> Mapping[str, str]:
-        """Read the properties of the machine for the page."""
-        machine: Mapping[str, str] = self._head()["machine"]
-        return machine
+        return MatrixPlan.from_json(self.head()["plan"])
 
     def done(self) -> Sequence[Done]:
-        """Read all finished units, in order. A truncated last line is ignored; any other damage is an error.
-
-        Raises HistoryError.
-        """
+        """Read all finished units, in order. Raises HistoryError for damage."""
         return [
-            Done(_unit(line["unit"]), RunFacts.from_json(line["facts"])) for line in self._lines() if "facts" in line
+            Done(_unit(line["unit"]), RunFacts.from_json(line["facts"])) for line in self.lines() if "facts" in line
         ]
 
     def seconds(self) -> float:
         """Return the working time over all sessions, s."""
-        return sum(float(line["seconds"]) for line in self._lines() if "seconds" in line)
+        return sum(float(line["seconds"]) for line in self.lines() if "seconds" in line)
 
     def append(self, done: Done) -> None:
         """Record a finished unit. It is on disk when this returns."""
-        self._append({"unit": _unit_document(done.unit), "facts": done.facts.to_json()})
+        self.append_line(_line(done))
 
     def replace(self, done: Sequence[Done]) -> None:
         """Replace the finished units and keep the working time. They are on disk when this returns."""
-        lines: list[Mapping[str, Any]] = [
-            {"unit": _unit_document(one.unit), "facts": one.facts.to_json()} for one in done
-        ]
-        lines += [line for line in self._lines() if "seconds" in line]
-        write_bytes(self.path / _PROGRESS, b"".join(orjson.dumps(line) + b"\n" for line in lines))
+        self.replace_lines([*map(_line, done), *(line for line in self.lines() if "seconds" in line)])
 
     def append_session(self, seconds: float) -> None:
         """Record the length of this session."""
-        self._append({"seconds": round(seconds, 1)})
+        self.append_line({"seconds": round(seconds, 1)})
 
-    def alone(self) -> AbstractContextManager[None]:
-        """Lock the matrix against other processes. Raises PlanError if another process works on it."""
-        return working_alone(self.path / _PLAN)
 
-    def _append(self, line: Mapping[str, Any]) -> None:
-        append_line(self.path / _PROGRESS, line)
-
-    def _lines(self) -> list[dict[str, Any]]:
-        return read_lines(self.path / _PROGRESS, _TITLE)
-
-    def _head(self) -> Mapping[str, Any]:
-        return read_head(self.path / _PLAN, _TITLE)
+def _line(done: Done) -> Mapping[str, Any]:
+    return {"unit": _unit_document(done.unit), "facts": done.facts.to_json()}
 
 
 def _unit_document(unit: Unit) -> dict[str, Any]:

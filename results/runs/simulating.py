@@ -1,4 +1,4 @@
-"""Simulate: the first run of somebody who has neither Java nor root — the same races on two simulated systems, and a page about both."""
+"""Simulate: a first run that needs neither Java nor root — the same races on two simulated systems, and a page about both."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ class _Made:
 
 
 class _Pages:
-    """Pages of runs: each belongs to the first source with its name, in the order of the sources, whoever is ready first."""
+    """Pages of runs: each belongs to the first source with its name, in the order of the sources, not of reading."""
 
     def __init__(self, site: Path) -> None:
         self._site = site

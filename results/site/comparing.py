@@ -1,4 +1,4 @@
-"""Comparing two versions: what is new, stays and is gone, and of what nobody can say so with the tries that there were.
+"""Comparing two versions: what is new, stays and is gone, and what the tries do not suffice to say.
 
 That something did not show says little if it was tried once. A finding is gone only if so many tries held that its rate on the first version would
 have shown it with 95 %, and new only if the tries before would have shown its rate on the second one. A rate that differs is told

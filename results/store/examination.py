@@ -87,7 +87,7 @@ def begin_examination(path: Path, *, hand_over: bool = False) -> None:
 
 @atexit.register
 def _abandon() -> None:
-    """End examinations that nobody asked for."""
+    """End examinations whose result was not asked for."""
     while _begun:
         _begun.popitem()[1].end()
 

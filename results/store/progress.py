@@ -7,21 +7,25 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import MISSING, dataclass, fields
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, Self, TypeVar
 
 import orjson
 
 from schemaquake.harness.errors import HistoryError, PlanError
+from schemaquake.results.store.atomic import write_bytes
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 __all__ = [
     "Finished",
+    "Planned",
+    "ProgressFolder",
     "append_line",
     "make_folder",
     "plan_differences",
@@ -31,8 +35,18 @@ __all__ = [
     "working_alone",
 ]
 
+_PROGRESS: Final = "progress.jsonl"
+
 Unit = TypeVar("Unit")
 Facts = TypeVar("Facts")
+
+
+class Planned(Protocol):
+    """A plan that can be stored."""
+
+    def to_json(self) -> Mapping[str, Any]:
+        """Return the plan as JSON."""
+        ...
 
 
 # Without slots: in Python 3.11 the alias of a generic class cannot make a value that is frozen and has slots.
@@ -42,6 +56,77 @@ class Finished(Generic[Unit, Facts]):
 
     unit: Unit
     facts: Facts
+
+
+@dataclass(frozen=True)
+class ProgressFolder:
+    """A folder of many runs: its plan with the start time and the machine, a line for each finished part, and the paths of all files.
+
+    `ProgressFolder(path)` touches nothing; `create` makes a new one. Users name the plan's file, what the folder is, and the work.
+    """
+
+    PLAN: ClassVar[str]
+    """File with the plan, such as `grid.json`."""
+    TITLE: ClassVar[str]
+    """What the folder is, in errors: "the folder of a grid"."""
+    WORK: ClassVar[str]
+    """The work, in names and errors: "grid"."""
+
+    path: Path
+
+    @classmethod
+    def create(cls, runs: Path, plan: Planned, machine: Mapping[str, str]) -> Self:
+        """Create a folder in `runs`. Raises PlanError if that fails."""
+        now = datetime.now(UTC)
+        path = make_folder(runs, f"{now.strftime('%Y%m%dT%H%M%SZ')}-{cls.WORK}", f"the {cls.WORK}")
+        document = {"plan": plan.to_json(), "started": now.isoformat(timespec="seconds"), "machine": dict(machine)}
+        write_bytes(path / cls.PLAN, orjson.dumps(document, option=orjson.OPT_INDENT_2) + b"\n")
+        (path / _PROGRESS).touch()
+        return cls(path)
+
+    @property
+    def progress(self) -> Path:
+        """File with a line for each finished part."""
+        return self.path / _PROGRESS
+
+    @property
+    def runs(self) -> Path:
+        """Folder of the runs' folders."""
+        return self.path / "runs"
+
+    @property
+    def logs(self) -> Path:
+        """Folder of the runs' output."""
+        return self.path / "logs"
+
+    def started(self) -> str:
+        """Read the start time: UTC, ISO 8601."""
+        return str(self.head()["started"])
+
+    def machine(self) -> Mapping[str, str]:
+        """Read the properties of the machine for the page."""
+        machine: Mapping[str, str] = self.head()["machine"]
+        return machine
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Lock the work against other processes. Raises PlanError if another process works on it."""
+        return working_alone(self.path / self.PLAN)
+
+    def head(self) -> Mapping[str, Any]:
+        """Read plan, start time and machine. Raises HistoryError for a folder of another kind."""
+        return read_head(self.path / self.PLAN, self.TITLE)
+
+    def lines(self) -> list[dict[str, Any]]:
+        """Read the lines of progress. A truncated last line is ignored; any other damage is an error. Raises HistoryError."""
+        return read_lines(self.progress, self.TITLE)
+
+    def append_line(self, line: Mapping[str, Any]) -> None:
+        """Append a line of progress. It is on disk when this returns."""
+        append_line(self.progress, line)
+
+    def replace_lines(self, lines: Iterable[Mapping[str, Any]]) -> None:
+        """Replace all lines of progress. They are on disk when this returns."""
+        write_bytes(self.progress, b"".join(orjson.dumps(line) + b"\n" for line in lines))
 
 
 def make_folder(runs: Path, stem: str, title: str) -> Path:

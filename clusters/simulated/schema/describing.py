@@ -1,4 +1,4 @@
-"""Describing: the answer to DESCRIBE SCHEMA, which is told from memory (4.0 and later)."""
+"""Describing: the answer to DESCRIBE SCHEMA, which comes from memory (4.0 and later)."""
 
 from __future__ import annotations
 

@@ -308,7 +308,7 @@ def test_an_error_ends_every_run_before_it_is_told():
     assert executor.stopped >= 1
 
 
-def test_cells_of_several_conditions_are_told_apart_where_they_are_uncertain():
+def test_uncertain_cells_are_counted_by_version():
     conditions = (Condition("barrier", ("kill",)), Condition("barrier", ("pause",)))
     wide = schedule_of(
         planned(
@@ -316,13 +316,16 @@ def test_cells_of_several_conditions_are_told_apart_where_they_are_uncertain():
         )
     )
     run(wide, VirtualExecutor())
-    named = (
-        "add-columns (barrier, kill) on Cassandra 6.0-alpha2 and add-columns (barrier, pause) on Cassandra 6.0-alpha2"
-    )
-    assert [note for note in notes_of(wide) if named in note and note.startswith("2 cells are")]
-    alike = schedule_of(planned(systems=(CLEAN,), workloads=("add-columns",), races=1, tries_max=1, controls=False))
-    run(alike, VirtualExecutor())
-    assert [note for note in notes_of(alike) if "add-columns on Cassandra 6.0-alpha2" in note]
+    assert [
+        note
+        for note in notes_of(wide)
+        if note.startswith("2 cells are less certain than ±0.3") and "(2 on 6.0-alpha2)" in note
+    ]
+    both = schedule_of(planned(systems=(OLD, CLEAN), workloads=("add-columns",), races=1, tries_max=1, controls=False))
+    run(both, VirtualExecutor())
+    assert [
+        note for note in notes_of(both) if "2 cells are" in note and "(1 on 1.0.12 and 1 on 6.0-alpha2); each" in note
+    ]
 
 
 def notes_of(schedule):
