@@ -1,7 +1,8 @@
 """Causes: the identity of a finding, made of structure alone.
 
 Two anomalies have one cause if they were found on the same design (product and era), after contested statements of the same
-shape, and, where a single coordinator took part, under the same kind of fault. Where no schema change was contested the cause
+shape, and, where a single coordinator took part, under the same kind of fault. Changes that were made in the middle of an
+upgrade, and met no other, have the upgrade as their cause. Where no schema change was contested the cause
 is not known, and the symptom itself is what runs can be compared by.
 
 The version, the mode, names and numbers are no part of it. Source: syzbot's titles as identities mix causes (syzkaller #3806);
@@ -45,6 +46,8 @@ class Cause:
     """Type of the worst anomaly, where no statement is known."""
     mechanism: str | None = None
     """Its mechanism, if it has one: the rule of the log, the class of the exception."""
+    upgrade_to: str | None = None
+    """The era that nodes were becoming, where schema changes were made while versions were mixed and none of them met another."""
 
     @property
     def id(self) -> str:
@@ -56,12 +59,12 @@ class Cause:
     @property
     def known(self) -> bool:
         """False if the anomalies could not be attributed to contested statements."""
-        return bool(self.statements)
+        return bool(self.statements) or self.upgrade_to is not None
 
     @property
     def across_designs(self) -> tuple[object, ...]:
         """The cause without the system's design: what is compared from version to version."""
-        return self.product, self.statements, self.fault, self.symptom, self.mechanism
+        return self.product, self.statements, self.fault, self.symptom, self.mechanism, self.upgrade_to
 
     def to_json(self) -> dict[str, Any]:
         """Return the cause as JSON; its canonical form is what `id` hashes."""
@@ -72,6 +75,7 @@ class Cause:
             "fault": self.fault,
             "symptom": self.symptom,
             "mechanism": self.mechanism,
+            **({} if self.upgrade_to is None else {"upgrade_to": self.upgrade_to}),
         }
 
     @classmethod
@@ -84,6 +88,7 @@ class Cause:
             fault=document["fault"],
             symptom=document["symptom"],
             mechanism=document["mechanism"],
+            upgrade_to=document.get("upgrade_to"),
         )
 
 

@@ -44,6 +44,8 @@ def title_of(finding: Finding) -> str:
 
 def describe_cause(cause: Cause) -> str:
     """Describe the contested statements: `DROP TYPE A meets CREATE TABLE B with type A`. Objects are letters."""
+    if cause.upgrade_to is not None:
+        return "The schema is changed while nodes are of two versions"
     if not cause.statements:
         known = CATALOGUE.get(cause.symptom or "")
         title = known.title if known else str(cause.symptom)

@@ -2,7 +2,8 @@
 
 The anomalies of one race have one cause: the statements that raced. Where a side is more than one statement, these are the
 statements that the worst anomaly names. Outside of races, anomalies that name changes of one meeting have one cause (`meetings`);
-those that name none have the meeting on their objects.
+those that name none have the meeting on their objects. Where no change met another and one of theirs was made while nodes were
+being upgraded, the upgrade is the cause, and it is one cause for the whole run.
 
 An anomaly at large is attributed to contested statements only if nothing but one kind of race can have caused it: no other kind
 raced in the run, and no nemesis was active. Otherwise its cause is not known, and it is a finding by itself.
@@ -18,6 +19,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from schemaquake.checkers.evidence.notes import read_notes
+from schemaquake.checkers.evidence.upgrades import Upgrades
 from schemaquake.checkers.findings.catalogue import CATALOGUE, prominence_of, scope_of
 from schemaquake.harness.model.records import keyspace_of, plain
 from schemaquake.harness.model.verdict import Anomaly, Verdict
@@ -81,6 +84,7 @@ def group_anomalies(
         contested=contested,
         shapes={keyspace: make_shapes(statements) for keyspace, statements in contested.items()},
         faults=chronicle_of(history).faults,
+        mixed=_mixed_times(Upgrades(read_notes(history)), changes),
         design=read_design(system),
         decided=_decided_races(verdict, races),
         started=started,
@@ -112,6 +116,7 @@ class _Run:
     """Keyspace → their shapes."""
     decided: frozenset[str]
     """Keyspaces of races in which an operation was acknowledged and every check decided."""
+    mixed: _MixedTimes
     started: datetime | None
 
     def sides(self, keyspace: str) -> tuple[Statement, ...]:
@@ -125,6 +130,21 @@ class _Run:
             return Cause(product=product, era=era, symptom=worst.type, mechanism=_mechanism(worst))
         fault = _fault_during(self.faults, statements)
         return Cause(product=product, era=era, statements=make_shapes(statements), fault=fault)
+
+    def cause_of_upgrade(self) -> Cause:
+        """Make the cause of what changes of mixed times brought about."""
+        product, era = self.design
+        return Cause(product=product, era=era, upgrade_to=self.mixed.era)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _MixedTimes:
+    """The changes that were made while nodes were of two versions, and may have been carried out."""
+
+    era: str = ""
+    """The era that nodes were becoming; empty if it is not installed."""
+    changes: Mapping[int, Statement] = field(default_factory=dict)
+    """Those changes by index."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,6 +224,7 @@ def _named_by_worst(run: _Run, places: Sequence[int], sides: Sequence[Statement]
 
 def _elsewhere(run: _Run) -> Iterator[_Draft]:
     """Draft the findings of anomalies that belong to no race."""
+    of_upgrade: list[int] = []
     rest = [place for place, one in enumerate(run.attributions) if not one.races]
     located = [place for place in rest if scope_of(run.anomalies[place].type) != "cluster" and _links(run, place)]
     explained, others = explain([_clue(run, place) for place in located])
@@ -220,16 +241,56 @@ def _elsewhere(run: _Run) -> Iterator[_Draft]:
         yield _Draft(cause=cause, places=one.places, statements=met, times=tuple(each.invoked for each in met))
     for places in _components(others, lambda place: _links(run, place)):
         met = _met_outside(run, places)
+        if len(met) < 2 and any(_of_mixed_times(run, place) for place in places):
+            of_upgrade += places
+            continue
         times = tuple(one.invoked for one in met)
         for group in [places] if met else _by_type(run, places):
             cause = run.cause(met, run.anomalies[_worst(run, group)])
             yield _Draft(cause=cause, places=tuple(group), statements=met, times=times)
     only = _only_race(run)
     for place in rest:
-        if place not in located:
+        if place in located:
+            continue
+        if _of_mixed_times(run, place):
+            of_upgrade.append(place)
+        else:
             times = tuple(one.invoked for one in only)
             cause = run.cause(only, run.anomalies[place])
             yield _Draft(cause=cause, places=(place,), statements=only, times=times)
+    if of_upgrade:
+        yield _of_upgrade(run, sorted(of_upgrade))
+
+
+def _mixed_times(upgrades: Upgrades, changes: Iterable[Statement]) -> _MixedTimes:
+    """Select the changes all of whose time lies in mixed ones, which begin with the first node that did become the newer version.
+
+    One without an answer may have been made at any time, and is left out.
+    """
+    exchanged = [one.invoked for one in upgrades.operations if one.stage == "node" and one.outcome == "ok"]
+    if not exchanged:
+        return _MixedTimes()
+    made = {
+        one.index: one
+        for one in changes
+        if one.type != "fail"
+        and one.completed is not None
+        and one.invoked > min(exchanged)
+        and upgrades.promise_on(one.node, one.invoked, one.completed) is not None
+    }
+    return _MixedTimes(era=read_design(upgrades.operations[0].to)[1], changes=made)
+
+
+def _of_mixed_times(run: _Run, place: int) -> tuple[Statement, ...]:
+    """Select the changes of mixed times that an anomaly names."""
+    return tuple(run.mixed.changes[op] for op in sorted({*run.anomalies[place].ops} & run.mixed.changes.keys()))
+
+
+def _of_upgrade(run: _Run, places: Sequence[int]) -> _Draft:
+    """Draft the finding of changes that were made in the middle of an upgrade; its example is the anomaly that names the fewest."""
+    named = [changes for place in places if (changes := _of_mixed_times(run, place))]
+    times = tuple(sorted({one.invoked for changes in named for one in changes}))
+    return _Draft(cause=run.cause_of_upgrade(), places=tuple(places), statements=min(named, key=len), times=times)
 
 
 def _by_type(run: _Run, places: Sequence[int]) -> list[list[int]]:

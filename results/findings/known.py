@@ -28,10 +28,11 @@ class KnownFinding:
     symptoms: frozenset[str] = frozenset()
     alone: bool = False
     """True if the statements need no others: whatever else raced, they are the cause of these symptoms."""
+    upgrade_to: str | None = None
 
     def fits(self, cause: Cause, types: Iterable[str]) -> bool:
         """Tell if a finding with this cause and these types of anomaly is this one."""
-        if cause.era not in self.eras or self.fault != cause.fault:
+        if cause.era not in self.eras or (self.fault, self.upgrade_to) != (cause.fault, cause.upgrade_to):
             return False
         if self.alone:
             raced = {shape.f for shape in cause.statements}
@@ -66,4 +67,5 @@ def _read_entry(entry: Mapping[str, Any]) -> KnownFinding:
         fault=entry.get("fault"),
         symptoms=frozenset(entry.get("symptoms", ())),
         alone=entry.get("alone", False),
+        upgrade_to=entry.get("upgrade_to"),
     )

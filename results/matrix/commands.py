@@ -104,7 +104,10 @@ def _matrix(
     option: Annotated[
         list[str] | None, typer.Option("-O", help="option of a workload or nemesis, as name=value")
     ] = None,
-    resume: Annotated[Path | None, typer.Option(help="folder of a matrix to continue")] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(help="folder of a matrix to continue, with another --confidence or --tries-max if you like"),
+    ] = None,
     judge_again: Annotated[
         bool,
         typer.Option(
@@ -204,10 +207,12 @@ def planned(chosen: Preset | None, given: dict[str, Any]) -> MatrixPlan:
 
 
 def _resumed(folder: Path, plan: MatrixPlan | None, given: dict[str, Any]) -> MatrixPlan:
-    """Return the plan of the folder. Raises PlanError if the options ask for another plan."""
+    """Return the plan of the folder, with the goals that are given. Raises PlanError if the options ask for another plan."""
     from schemaquake.results.matrix.matrix_folder import MatrixFolder  # noqa: PLC0415 - pyarrow takes half a second to import
 
     before = MatrixFolder(folder).plan()
+    goals = {name: given[name] for name in before.goals if name in given}
+    before = before.towards(**goals)
     wanted = plan if plan is not None else before
     differ = plan_differences(before.to_json(), wanted.to_json())
     differ += [name for name, value in given.items() if plan is None and getattr(before, name) != value]
@@ -244,6 +249,7 @@ def _carry_out(
     folder = MatrixFolder.create(runs, plan, machine.facts()) if resume is None else MatrixFolder(resume)
     budget_s = None if budget_min is None else max(1.0, budget_min * 60 - _RESERVED_S)
     with folder.alone(), interruptible():
+        folder.append_goals(plan)
         if judge_again_only:
             judge_again(folder)
             budget_s = 0.0

@@ -46,8 +46,10 @@ class MatrixFolder(ProgressFolder):
         return made
 
     def plan(self) -> MatrixPlan:
-        """Read the plan. Raises HistoryError for a folder that is not a matrix' folder."""
-        return MatrixPlan.from_json(self.head()["plan"])
+        """Read the plan, with the last goals. Raises HistoryError for a folder that is not a matrix' folder."""
+        plan = MatrixPlan.from_json(self.head()["plan"])
+        goals = [line["goals"] for line in self.lines() if "goals" in line]
+        return plan.towards(**goals[-1]) if goals else plan
 
     def done(self) -> Sequence[Done]:
         """Read all finished units, in order. Raises HistoryError for damage."""
@@ -64,8 +66,13 @@ class MatrixFolder(ProgressFolder):
         self.append_line(_line(done))
 
     def replace(self, done: Sequence[Done]) -> None:
-        """Replace the finished units and keep the working time. They are on disk when this returns."""
-        self.replace_lines([*map(_line, done), *(line for line in self.lines() if "seconds" in line)])
+        """Replace the finished units and keep everything else. They are on disk when this returns."""
+        self.replace_lines([*map(_line, done), *(line for line in self.lines() if "unit" not in line)])
+
+    def append_goals(self, plan: MatrixPlan) -> None:
+        """Record how far this session and the next ones are to go, if that is another goal than before."""
+        if plan != self.plan():
+            self.append_line({"goals": plan.goals})
 
     def append_session(self, seconds: float) -> None:
         """Record the length of this session."""

@@ -148,6 +148,26 @@ class MatrixPlan:
                     self.run_plan(first).check_options()
 
     @property
+    def goals(self) -> Mapping[str, float | int]:
+        """The parameters that say how far the matrix goes, and not what a run of it is; a later session may set others."""
+        return {"confidence": self.confidence, "tries_max": self.tries_max}
+
+    def towards(self, **goals: Any) -> MatrixPlan:
+        """Return the plan with these goals, in its command, too. Raises PlanError for goals that are none."""
+        given = {
+            f"--{name.replace('_', '-')}": f"{value:g}" for name, value in goals.items() if value != self.goals[name]
+        }
+        if not given:
+            return self
+        words = shlex.split(self.command)
+        for option, value in given.items():
+            if option in words[:-1]:
+                words[words.index(option) + 1] = value
+            else:
+                words += [option, value]
+        return replace(self, **goals, command=shell(words) if self.command else "")
+
+    @property
     def racing(self) -> tuple[str, ...]:
         """Workloads that are made of races."""
         return tuple(name for name in self.workloads if is_racing(name))

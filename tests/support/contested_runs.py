@@ -35,6 +35,8 @@ class ContestedRun:
 
     rows: list[dict[str, Any]] = field(default_factory=list)
     notes: list[tuple[float, str, str | None, Mapping[str, Any]]] = field(default_factory=list)
+    types: dict[int, str] = field(default_factory=dict)
+    """The type of a note by its place in `notes`, where it is not `info`."""
 
     def ask(self, node: str, change: Invoke, *, at: float, until: float | None, outcome: str = "ok") -> int:
         """Add an operation, and return its index."""
@@ -67,15 +69,27 @@ class ContestedRun:
         self.notes.append((begins, "fault-begins", None, {"id": name, "nemesis": nemesis, "nodes": ["n1"]}))
         self.notes.append((ends, "fault-ends", None, {"id": name}))
 
+    def upgrade(
+        self, node: str, begins: float, ends: float, *, stage: str = "node", outcome: str = "ok", **promises: str
+    ) -> None:
+        """Add an operation by which a node of 5.0.9 becomes 6.0-alpha2; what is promised meanwhile is that of 6.0 unless told."""
+        to = "cassandra:6.0-alpha2"
+        told = {"schema_changes": {"old": "unsupported", "new": "refused"}, "until": "last-steps", **promises}
+        value = {"operation": len(self.notes), "nodes": [node], "parameters": {"stage": stage, "to": to}}
+        system = to if outcome == "ok" else "cassandra:5.0.9"
+        self.notes.append((begins, "rolling-upgrade", None, value))
+        self.notes.append((ends, "rolling-upgrade", None, {**value, "effect": {"system": system, "promises": told}}))
+        self.types |= {len(self.notes) - 2: "invoke", len(self.notes) - 1: outcome}
+
     def history(self) -> pa.Table:
         """Return the notes."""
         rows = [
             dict.fromkeys(HISTORY.names)
             | {
-                "index": n, "time": int(at * 1e9), "process": -1, "type": "info", "f": f, "key": key,
-                "value": orjson.dumps(value).decode(),
+                "index": n, "time": int(at * 1e9), "process": -1, "type": self.types.get(place, "info"), "f": f,
+                "key": key, "value": orjson.dumps(value).decode(),
             }
-            for n, (at, f, key, value) in enumerate(sorted(self.notes, key=lambda note: note[0]))
+            for n, (place, (at, f, key, value)) in enumerate(sorted(enumerate(self.notes), key=lambda note: note[1][0]))
         ]  # fmt: skip
         return pa.Table.from_pylist(rows, schema=HISTORY)
 

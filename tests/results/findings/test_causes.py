@@ -29,14 +29,15 @@ def cause(*statements: str, **values: str) -> Cause:
         (cause("drop-table(A)", fault="kill", era="tcm"), "SQ-EEUK5QQ4"),
         (cause(symptom="schema-disagreement"), "SQ-PSY4LXIS"),
         (cause(symptom="unexpected-log-error", mechanism="r FooException"), "SQ-T4PKRBYM"),
+        (cause(upgrade_to="tcm"), "SQ-Z76BL5MK"),
     ],
-    ids=["a pair", "several", "under a fault", "a symptom", "a mechanism"],
+    ids=["a pair", "several", "under a fault", "a symptom", "a mechanism", "an upgrade"],
 )
 def test_ids_do_not_change(one: Cause, name: str) -> None:
     assert one.id == name
 
 
-@pytest.mark.parametrize("field", ["product", "era", "fault", "symptom", "mechanism"])
+@pytest.mark.parametrize("field", ["product", "era", "fault", "symptom", "mechanism", "upgrade_to"])
 def test_whatever_is_part_of_the_cause_is_part_of_its_id(field: str) -> None:
     one = cause("drop-table(A)")
     assert replace(one, **{field: "another"}).id != one.id
@@ -78,6 +79,14 @@ def test_a_finding_is_known_on_its_designs_with_its_symptoms_and_its_fault() -> 
     assert known_finding(replace(killed, fault=None), ["node-will-not-start"]) is None
 
 
+def test_an_upgrade_is_known_by_the_design_that_nodes_were_becoming() -> None:
+    one = cause(upgrade_to="tcm")
+    assert one.known
+    assert known_finding(one, ["lost-column"]) is not None
+    assert known_finding(replace(one, upgrade_to="system_schema"), ["lost-column"]) is None
+    assert known_finding(replace(one, upgrade_to=None), ["lost-column"]) is None
+
+
 def test_what_needs_no_other_statement_is_known_whatever_raced_unless_it_shows_more() -> None:
     for era in ("tcm", "system_schema"):
         met = cause("drop-column(A)", "create-type(B)", era=era)
@@ -102,8 +111,9 @@ def test_what_needs_no_other_statement_is_known_whatever_raced_unless_it_shows_m
             "ALTER TABLE A DROP column B meets CREATE INDEX C column B on A",
         ),
         (cause(symptom="unheard-of", mechanism="r"), "unheard-of (r)"),
+        (cause(upgrade_to="tcm"), "The schema is changed while nodes are of two versions"),
     ],
-    ids=["a pair", "itself", "a fault", "a column", "a symptom"],
+    ids=["a pair", "itself", "a fault", "a column", "a symptom", "an upgrade"],
 )
 def test_a_cause_is_described(one: Cause, words: str) -> None:
     assert describe_cause(one) == words

@@ -331,6 +331,64 @@ def test_of_changes_that_never_met_the_last_removal_counts_or_the_last_one() -> 
     assert run.group(anomaly("memory-disk-divergence", "k.u", ops=(made, again))).findings[0].statements == (again,)
 
 
+# ── in the middle of an upgrade ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def upgraded(outcome: str = "ok") -> ContestedRun:
+    """A run in whose 10th to 20th and 20th to 30th second two nodes become another version; the last step is refused."""
+    run = ContestedRun()
+    run.upgrade("n1", 10, 20, outcome=outcome)
+    run.upgrade("n2", 20.5, 30, outcome=outcome)
+    run.upgrade("n2", 50, 51, stage="finish", outcome="fail")
+    return run
+
+
+def test_what_changes_of_mixed_times_brought_about_is_one_finding() -> None:
+    run = upgraded()
+    early = run.ask("n3", table("k", "t"), at=1, until=2)
+    added = run.ask("n3", add_column("k", "t", "c", "int"), at=32, until=33)
+    dropped = run.ask("n3", drop_index("k", "i"), at=34, until=35)
+    found = run.group(
+        anomaly("lost-column", "k.t", ops=(early, added)),
+        anomaly("resurrected-object", "k.i", ops=(dropped,)),
+        anomaly("upgrade-does-not-end", "n2", ops=(added, dropped)),
+    )
+    (finding,) = found.findings
+    assert (finding.cause.statements, finding.cause.upgrade_to) == ((), "tcm")
+    assert finding.anomalies == (0, 1, 2)
+    assert finding.statements == (added,), "the anomaly that names the fewest"
+
+
+def test_changes_before_or_after_it_and_those_that_met_have_their_own_cause() -> None:
+    run = upgraded()
+    early = run.ask("n3", add_column("k", "a", "c", "int"), at=8, until=9)
+    late = run.ask("n3", add_column("k", "b", "c", "int"), at=52, until=53)
+    over = run.ask("n3", add_column("k", "e", "c", "int"), at=9, until=11)
+    met = [run.ask(f"n{number}", one, at=40, until=41) for number, one in enumerate(columns("k")[0], 2)]
+    found = run.group(
+        anomaly("lost-column", "k.a", ops=(early,)),
+        anomaly("lost-column", "k.b", ops=(late,)),
+        anomaly("lost-column", "k.e", ops=(over,)),
+        anomaly("lost-column", "k.t", ops=tuple(met)),
+    )
+    assert {finding.cause.upgrade_to for finding in found.findings} == {None}
+    assert {place for finding in found.findings for place in finding.anomalies} == {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize("outcome", ["fail", "info"])
+def test_versions_are_mixed_only_once_a_node_is_known_to_be_the_newer_one(outcome: str) -> None:
+    run = upgraded(outcome)
+    added = run.ask("n3", add_column("k", "t", "c", "int"), at=32, until=33)
+    assert run.group(anomaly("lost-column", "k.t", ops=(added,))).findings[0].cause.upgrade_to is None
+
+
+def test_a_change_that_was_refused_or_not_answered_in_mixed_times_is_not_to_blame() -> None:
+    for outcome, until in (("fail", 33), ("info", None)):
+        run = upgraded()
+        added = run.ask("n3", add_column("k", "t", "c", "int"), at=32, until=until, outcome=outcome)
+        assert run.group(anomaly("lost-column", "k.t", ops=(added,))).findings[0].cause.upgrade_to is None
+
+
 # ── whatever comes ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 

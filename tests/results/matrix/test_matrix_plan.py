@@ -134,6 +134,31 @@ def test_a_matrix_is_resumed_as_it_was_planned_or_not_at_all(tmp_path):
         _resumed(Path(tmp_path / "nothing"), None, {})
 
 
+def test_a_session_may_set_another_goal_and_it_is_that_of_the_next_ones(tmp_path):
+    command = "schemaquake matrix --system cassandra:5.0.9 --tries-max 4 -O a=b"
+    folder = MatrixFolder.create(tmp_path, replace(PLAN, tries_max=4, command=command), {})
+    wanted = _resumed(folder.path, None, {"tries_max": 9, "confidence": 0.125})
+    assert wanted == replace(
+        PLAN,
+        tries_max=9,
+        confidence=0.125,
+        command="schemaquake matrix --system cassandra:5.0.9 --tries-max 9 -O a=b --confidence 0.125",
+    )
+    assert folder.plan().tries_max == 4, "nothing is written before the folder is locked"
+    with folder.alone():
+        folder.append_goals(wanted)
+        folder.append_goals(wanted)
+        with pytest.raises(PlanError, match="another process"), folder.alone():
+            pass
+    assert (folder.path / "progress.jsonl").read_bytes().count(b"goals") == 1
+    folder.replace([])
+    assert folder.plan() == _resumed(folder.path, None, {}) == wanted
+    with pytest.raises(PlanError, match="--tries-max must be at least 1"):
+        _resumed(folder.path, None, {"tries_max": 0})
+    with pytest.raises(PlanError, match="seed"):
+        _resumed(folder.path, None, {"tries_max": 12, "seed": PLAN.seed + 1})
+
+
 def cell(state, anomaly=None):
     return Cell(system="a:1", workload="w", mode="barrier", state=state, anomaly=anomaly)
 
