@@ -382,6 +382,7 @@ def _sighting_view(one: FollowedFinding, system: str) -> dict[str, Any]:
         "tried": sighting.rate.tried,
         "unit": sighting.rate.unit,
         "stage": stage,
+        "needed": life.needed if life else None,
         "rate": describe_rate(sighting.rate) if sighting.rate.tried else "",
         "since": since,
         "seen": _span(sighting.first_seen, sighting.last_seen),

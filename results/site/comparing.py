@@ -1,7 +1,7 @@
 """Comparing two versions: what is new, stays and is gone, and what the tries do not suffice to say.
 
-That something did not show says little if it was tried once. A finding is gone only if so many tries held that its rate on the first version would
-have shown it with 95 %, and new only if the tries before would have shown its rate on the second one. A rate that differs is told
+That something did not show says little if it was tried once. A finding is gone, or new, only if so many tries held on the one
+version that its rate where it was seen would have shown it with 95 %: as many as make it *verified* there. A rate that differs is told
 only if chance does not explain it: Fisher's exact test, corrected for the number of findings compared (Holm).
 """
 
@@ -22,11 +22,11 @@ _SURE: Final = 0.05
 GROUPS: Final = (
     ("New", "new", "new", "Affected now. Before, so many tries held that this rate would have shown with 95 %."),
     ("Perhaps new", "perhaps-new", "perhaps new", "Affected now. Not seen before, in too few tries to say that it was not there."),
-    ("Affected now, not tried before", "untried-before", "affected now and not tried before", "It may be older: its statements were not raced on the first version."),
+    ("Affected now, not tried before", "untried-before", "affected now and not tried before", "It may be older: the first version had no decided try of the same."),
     ("Stays", "stays", "on both", "Affected on both."),
     ("Gone", "gone", "gone", "Affected before. Now so many tries held that the old rate would have shown with 95 %."),
     ("Perhaps gone", "perhaps-gone", "perhaps gone", "Affected before. Not seen now, in too few tries to say that it is gone."),
-    ("Affected before, not tried now", "untried-after", "affected before and not tried now", "Nobody knows: its statements were not raced on the second version."),
+    ("Affected before, not tried now", "untried-after", "affected before and not tried now", "Not known: the second version had no decided try of the same."),
     ("On neither", "neither", "on neither", "Seen on other versions only."),
 )  # fmt: skip
 """Heading, name, phrase and note of each group, in the order in which somebody who may change versions asks for them."""
@@ -81,7 +81,8 @@ def _kind(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, str
         seen, held, names = after, before, ("new", "perhaps-new", "untried-before")
     if held["state"] == "not tried":
         return names[2], ""
-    needed = tries_needed(_rate(seen))
+    # The tries that the version's own page asks for before it says "verified": of the rate on all versions that show the finding.
+    needed = tries_needed(_rate(seen)) if held["needed"] is None else held["needed"]
     enough = held["tried"] >= needed
     return names[
         0 if enough else 1

@@ -134,6 +134,32 @@ def test_a_pair_of_versions_tells_what_is_gone_and_what_nobody_tried(site):
         assert {link["href"][1:] for link in one.all("a") if link["href"].startswith("#")} <= ids
 
 
+def test_what_is_verified_on_a_versions_page_is_gone_in_the_comparison_and_nothing_else_is(runs, tmp_path):
+    """A finding of three versions takes fewer tries than one of them alone would ask for."""
+    verified = set()
+    for number, version in enumerate(("2.2", "3.11", "5.0", "5.0")):
+        further_run(
+            runs / RUN,
+            tmp_path / f"seen-{number}",
+            system=f"simulated:cassandra-{version}",
+            started=AT.format(1 + number),
+        )
+    for number in range(6):
+        further_run(
+            runs / RUN, tmp_path / f"held-{number}", system=SIX, started=AT.format(10 + number), **held(runs / RUN)
+        )
+        publish([*tmp_path.glob("seen-*"), *tmp_path.glob("held-*")], tmp_path / "site")
+        page = files(tmp_path / "site")["compare/simulated-cassandra-5.0--simulated-cassandra-6.0.html"].decode()
+        gone = page.partition('id="gone"')[2].partition("</section>")[0]
+        for one in orjson.loads((tmp_path / "site" / "findings.json").read_bytes()):
+            for life in one["life"]:
+                if life["system"] == SIX:
+                    assert (life["stage"] == "verified") == (f"{one['id']}.html" in gone), (one["id"], number)
+                    verified |= {(one["id"], number)} if life["stage"] == "verified" else set()
+    assert verified
+    assert len(verified) < 6 * len({name for name, _ in verified}), "and not from the first try on"
+
+
 def test_findings_with_one_title_stand_together_where_the_first_of_them_is():
     rows = [
         {"title": title, "worst": f"w{n}", "tickets": tickets}

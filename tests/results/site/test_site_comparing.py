@@ -11,9 +11,9 @@ from schemaquake.results.intervals import fisher, holm
 from schemaquake.results.site.comparing import compare_versions, summarise
 
 
-def sighting(broken: int, tried: int) -> dict[str, Any]:
+def sighting(broken: int, tried: int, needed: int | None = None) -> dict[str, Any]:
     state = "not tried" if not tried else "affected" if broken else "held"
-    return {"state": state, "broken": broken, "tried": tried, "unit": "race"}
+    return {"state": state, "broken": broken, "tried": tried, "unit": "race", "needed": needed}
 
 
 def compared(*pairs: tuple[tuple[int, int], tuple[int, int]]) -> list[dict[str, Any]]:
@@ -45,6 +45,16 @@ def test_too_few_tries_are_counted_beside_the_version_on_which_they_were():
     assert new["notes"] == {"before": "1 of the 6 tries that would show it", "after": ""}
     (decided,) = compared(((3, 3), (0, 6)))
     assert decided["notes"] == {"before": "", "after": ""}
+
+
+def test_it_takes_as_many_tries_as_the_versions_own_page_asks_for():
+    """A finding of several versions has one rate: four tries verify it on 6.0 although 3 of 3 on 5.0 alone would take six."""
+    for needed, kind in ((4, "gone"), (5, "perhaps-gone")):
+        (row,) = compare_versions([({"worst": ""}, sighting(3, 3), sighting(0, 4, needed))])
+        assert row["kind"] == kind
+    assert row["notes"]["after"] == "4 of the 5 tries that would show it"
+    (back,) = compare_versions([({"worst": ""}, sighting(0, 4, 4), sighting(3, 3))])
+    assert back["kind"] == "new"
 
 
 def test_what_was_tried_on_neither_is_left_out():
