@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 
 from schemaquake.results.findings.lifecycle import LifeEvent
-from schemaquake.results.wording import system_name
+from schemaquake.results.wording import shortened, system_name
 
 __all__ = ["FeedEntry", "render_badge", "render_feed"]
 
@@ -17,6 +17,7 @@ _ENTRIES_MOST = 200
 _LONG_AGO = "1970-01-01T00:00:00+00:00"
 _LETTER = 7
 """Width of a letter of a badge, generously, in pixels."""
+_BADGE_MOST = 60  # characters
 _COLOURS = {"fail": "#96165d", "ok": "#0b4f8f", "other": "#5c6771"}
 
 
@@ -57,7 +58,8 @@ def render_feed(entries: Iterable[FeedEntry], *, address: str) -> bytes:
 
 
 def render_badge(label: str, text: str, style: str) -> bytes:
-    """Render a picture of two words: what it is about, and its state."""
+    """Render a picture of two short texts: what it is about, and its state."""
+    label, text = (_clean(shortened(part, _BADGE_MOST)) for part in (label, text))
     left, right = (_LETTER * len(part) + 12 for part in (label, text))
     ET.register_namespace("", _SVG)
     picture = ET.Element(
@@ -73,7 +75,7 @@ def render_badge(label: str, text: str, style: str) -> bytes:
             "font-family": "sans-serif",
             "font-size": "11",
         }
-        ET.SubElement(picture, f"{{{_SVG}}}text", attributes).text = _clean(word)
+        ET.SubElement(picture, f"{{{_SVG}}}text", attributes).text = word
     return f"{ET.tostring(picture, encoding='unicode')}\n".encode()
 
 

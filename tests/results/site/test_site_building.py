@@ -22,6 +22,7 @@ from schemaquake.harness.errors import PlanError
 from schemaquake.harness.sealed_json import dump_sealed, load_sealed
 from schemaquake.results.findings.curation import Curated, Curation
 from schemaquake.results.site.building import publish
+from schemaquake.results.site.feed import render_badge
 from schemaquake.results.site.records import file_name, system_file_name
 from schemaquake.results.site.rendering import families
 from schemaquake.results.store.progress import working_alone
@@ -401,6 +402,16 @@ def test_a_run_that_cannot_be_read_is_named(runs, tmp_path):
     published = publish([tmp_path / "runs", runs], tmp_path / "site")
     assert [run for run, _ in published.unread] == ["empty", "other", "rubbish"]
     assert "rubbish" in Page((tmp_path / "site" / "index.html").read_text()).words
+
+
+def test_a_badge_is_a_picture_whatever_a_version_is_called():
+    for text in ("5.0\x00\x1b\ud800\uffff", EVIL, "x" * 3000):
+        picture = ET.fromstring(render_badge(text, text, "fail"))  # noqa: S314 - we wrote it
+        assert int(picture.get("width")) < 1000
+        assert picture.get("aria-label").count(": ") == 1
+        left, right = (part.text for part in picture.iter("{http://www.w3.org/2000/svg}text"))
+        assert left == right
+        assert len(left) <= 60
 
 
 def test_the_feed_has_each_event_once_with_the_date_of_its_run(runs, tmp_path):
