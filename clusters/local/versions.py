@@ -140,8 +140,11 @@ class Versions:
                 # A fault that strikes meanwhile reads back that the server has ended, before the next one runs.
                 pause_for(_ENDED_S)
                 self._old_servers.discard(node)
+                self._steps.pop(node, None)
+            server.start()
+            # A fault that strikes at this step finds a server that runs.
             self._steps[node] = "start"
-            return self._start(server, system, began, limit_s)
+            return self._started(server, system, began, limit_s)
         finally:
             self._steps.pop(node, None)
 
@@ -208,8 +211,7 @@ class Versions:
             command, on=on, limit_s=min(command.limit_s, limit_s), refusals=refusals, done_already=done
         )
 
-    def _start(self, server: ServerNode, system: str, began: float, limit_s: float) -> Attempt:
-        server.start()
+    def _started(self, server: ServerNode, system: str, began: float, limit_s: float) -> Attempt:
         boot = server.await_serving(deadline_s=max(1.0, limit_s - (time.monotonic() - began)))
         return Attempt(
             outcome="ok" if boot.served else "info",

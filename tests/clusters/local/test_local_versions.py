@@ -165,6 +165,24 @@ def test_steps_are_told_while_they_go_on(cluster, monkeypatch):
     assert cluster._versions.steps(["n1"]) == set()
 
 
+def test_the_step_start_begins_with_a_server_that_runs(cluster, monkeypatch):
+    kind, seen = type(cluster.nodes[0]), []
+    start, await_serving = kind.start, kind.await_serving
+
+    def starting(node):
+        seen.append(("before", cluster._versions.steps(["n1"])))
+        start(node)
+
+    def awaiting(node, *, deadline_s):
+        seen.append((node.state(), cluster._versions.steps(["n1"])))
+        return await_serving(node, deadline_s=deadline_s)
+
+    monkeypatch.setattr(kind, "start", starting)
+    monkeypatch.setattr(kind, "await_serving", awaiting)
+    cluster.become("n1", NEW, limit_s=30)
+    assert seen == [("before", set()), ("running", {"start"})]
+
+
 @pytest.mark.parametrize("system", ["cassandra:4.1.10", "scylladb:2025.1.0"])
 def test_what_was_not_prepared_no_node_becomes(cluster, system):
     assert "not prepared" in cluster.cannot_become(system)
