@@ -2,6 +2,7 @@
 
     python tests/support/changed_steps.py                      all changes, each until a seed is accused, 300 seeds at most
     python tests/support/changed_steps.py NAME NAME --seeds 0:50
+    python tests/support/changed_steps.py --table OTHER.toml   changes of another file of that form
 
 The files stay as they are: a process of its own imports the module from changed source. Prints a line a change: seeds until it was found,
 and as what.
@@ -65,19 +66,21 @@ class Found:
     cpu_s: float
 
 
-def changes() -> Mapping[str, Change]:
-    """Return the changes of the table by their names. Raises TypeError for one that lacks a part."""
-    table = tomllib.loads(_TABLE.read_text())
+def changes(path: Path = _TABLE) -> Mapping[str, Change]:
+    """Return the changes of a table by their names. Raises TypeError for one that lacks a part."""
+    table = tomllib.loads(path.read_text())
     return {name: Change(name=name, **parts) for name, parts in table.items()}
 
 
-def seeds_until_found(change: Change, seeds: Sequence[int], *, limit_s: float = 480.0) -> Found:
+def seeds_until_found(
+    change: Change, seeds: Sequence[int], *, limit_s: float = 480.0, table: Path = _TABLE
+) -> Found:
     """Carry out seeds of the swarm on the changed model, in a process of its own, until one is accused or fails.
 
-    `limit_s` is the CPU time after which no further seed is begun.
+    `limit_s` is the CPU time after which no further seed is begun; `table` has the change.
     """
     arguments = [sys.executable, __file__, "--inside", change.name, "--seeds", f"{seeds[0]}:{seeds[-1] + 1}"]
-    arguments += ["--limit-s", str(limit_s)]
+    arguments += ["--limit-s", str(limit_s), "--table", str(table)]
     ended = subprocess.run(arguments, check=True, capture_output=True, cwd=_ROOT)
     document = orjson.loads(ended.stdout)
     return Found(document["seed"], tuple(document["anomalies"]), document["outcomes"], document["cpu_s"])
@@ -161,16 +164,18 @@ def main() -> None:
     parser.add_argument("names", nargs="*")
     parser.add_argument("--seeds", type=_span, default=range(300))
     parser.add_argument("--limit-s", type=float, default=480.0, help="CPU time for one change")
+    parser.add_argument("--table", type=Path, default=_TABLE, help="the file with the changes")
     parser.add_argument("--inside", metavar="NAME", help="carry this one out here, and print JSON")
     options = parser.parse_args()
-    known = changes()
+    table = options.table.resolve()
+    known = changes(table)
     if options.inside:
         found = _inside(known[options.inside], options.seeds, options.limit_s)
         sys.stdout.buffer.write(orjson.dumps(found))
         return
     for name in options.names or known:
         try:
-            found = seeds_until_found(known[name], options.seeds, limit_s=options.limit_s)
+            found = seeds_until_found(known[name], options.seeds, limit_s=options.limit_s, table=table)
         except subprocess.CalledProcessError as error:
             print(f"{name}: {error.stderr.decode().strip().splitlines()[-1]}", flush=True)  # noqa: T201 - a tool
         else:
