@@ -66,9 +66,13 @@ class RowObserver(Protocol):
 
     def returned(
         self, node: Node, table_id: str, rows: Mapping[RowKey, tuple[int, Mapping[str, tuple[int, Any]]]], ring: RingView,
-        factor: Copies, consistency: str,
+        factor: Copies, consistency: str, floor: Any,
     ) -> None:  # fmt: skip
-        """Take note of the rows that a read of one partition found, with all of their cells."""
+        """Take note of the rows that a read of one partition found, with all of their cells; `floor` is what `asked` returned."""
+        ...
+
+    def asked(self, table_id: str, partition: tuple[Any, ...]) -> Any:
+        """Return what the observer remembers of a partition when a read of it begins."""
         ...
 
 
@@ -86,13 +90,15 @@ class DataPath:
         says_why: bool = True,
         rechecks: bool = True,
         writes_pending: bool = True,
+        orders_rows: bool = False,
     ) -> None:
         """Set the habits of a design.
 
         With `late_cells_break` a cell newer than the drop of its column makes its row unreadable. Without `knows_columns`
         rows take any column, declared or not (Thrift). Without `says_why` a replica that does not know a table or a column
         does not answer (up to 3.11). With `rechecks` a coordinator whose ring has changed meanwhile counts answers by the new one.
-        With `writes_pending` rows are written to replicas that are to come, too.
+        With `writes_pending` rows are written to replicas that are to come, too. With `orders_rows` no replica takes rows of a table
+        that another node has dropped, though it may not have heard of that.
         """
         self.ring = ring
         self.knows_columns = knows_columns
@@ -100,6 +106,7 @@ class DataPath:
         self._rechecks = rechecks
         self._writes_pending = writes_pending
         self._late_cells_break = late_cells_break
+        self._orders_rows = orders_rows
         self.invariants: RowObserver | None = None
         """The observer of what clients are answered; None: nobody looks."""
 
@@ -204,6 +211,8 @@ class DataPath:
             for names, need in self._quorums(node, now, token, factor, consistency):
                 if sum(name in answered for name in names) < need:
                     raise _changed_meanwhile(answered)
+        if self.invariants is not None:
+            self.invariants.written(node, write, ring, factor, consistency)
 
     def _quorums(
         self, node: Node, ring: RingView, token: int, factor: Copies, consistency: str
@@ -227,6 +236,7 @@ class DataPath:
         partition = None if where is None else _key_of(table, where, partial_key=True)[0]
         server = node.server
         assert server is not None
+        floor = None if self.invariants is None or partition is None else self.invariants.asked(table.id, partition)
         ring = self.ring if server.ring is None else server.ring
         places = range(len(ring.tokens)) if partition is None else (ring.place(token_of(partition)),)
         chosen: dict[int, list[str]] = {}
@@ -252,7 +262,7 @@ class DataPath:
             if len(contacts) > 1:
                 yield from self._repair(node, ring, table, merged, answers.answers, chosen)
         if self.invariants is not None and partition is not None:
-            self.invariants.returned(node, table.id, merged, ring, factor, consistency)
+            self.invariants.returned(node, table.id, merged, ring, factor, consistency, floor)
         found = []
         for key, (deleted_us, cells) in merged.items() if len(merged) < 2 else sorted(merged.items(), key=repr):
             living = _living(table, deleted_us, cells, undeclared=not self.knows_columns)
@@ -346,6 +356,8 @@ class DataPath:
                 "InboundMessageHandler.java:300",
                 f"Couldn't find table with id {write.table_id}" if table is None else f"Unknown column in {table.name}",
             )
+            return self._refuse(node, message)
+        if self._orders_rows and write.table_id in node.kernel.dropped:
             return self._refuse(node, message)
         disk = node.disk
         files = disk.tables.get(table.id) or disk.files(table.keyspace, table.name, table.id)

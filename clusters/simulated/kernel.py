@@ -81,7 +81,7 @@ class Costs(Protocol):
 class Kernel:
     """The heap, the draws and the books of one run."""
 
-    __slots__ = ("_aims", "_patience", "costs", "crashes", "draws", "heap", "passages")
+    __slots__ = ("_aims", "_patience", "costs", "crashes", "draws", "dropped", "heap", "passages")
 
     def __init__(self, heap: EventHeap, draws: Draws) -> None:
         self.heap = heap
@@ -91,6 +91,8 @@ class Kernel:
         self.passages: Counter[Passage] = Counter()
         self.crashes: Counter[tuple[str, str]] = Counter()
         """How often a server was (killed, paused, …) while a process stood at a step."""
+        self.dropped: dict[str, None] = {}
+        """Ids of tables that a node has dropped, for designs in which no other takes rows of them any more."""
         self._patience: dict[int, Patience] = {}
         self._aims: dict[str, list[tuple[int, Callable[[str], None]]]] = {}
 

@@ -22,9 +22,9 @@ from schemaquake.clusters.systems.system import parse_system
 from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.topology import TopologyVerb
 from schemaquake.harness.registry import load, names
-from schemaquake.results.swarm.storms import Storm, draw_storm
+from schemaquake.results.swarm.storms import Kind, Storm, draw_storm
 
-__all__ = ["CHANGES", "NEMESES", "plan_of_seed", "steps_of", "without_data_centers", "workloads_of"]
+__all__ = ["CHANGES", "NEMESES", "plan_of_seed", "steps_of", "storm_of_seed", "without_data_centers", "workloads_of"]
 
 NEMESES: Final = ("partition", "kill", "pause", "clock", "packet-loss", "restart", "rolling-restart", "stop")
 _RACES: Final = (
@@ -91,7 +91,7 @@ def plan_of_seed(seed: int, systems: Sequence[str], options: Mapping[str, str] |
     """Return the plan of a seed on one of these systems, with further options of the simulation (`bugs`, `bug`)."""
     draws = Draws(seed)
     system = draws.stream("swarm", "system").pick(systems)
-    storm = draw_storm(draws, _steps_of_log(system), _ring_steps_of(system), has_rows=_OF_ROWS in workloads_of(system))
+    storm = _storm(draws, system)
     if storm is not None:
         return _stormy(draws, seed, system, storm, options or {})
     nodes = draws.stream("swarm", "nodes").pick(_NODES)
@@ -154,6 +154,17 @@ def plan_of_seed(seed: int, systems: Sequence[str], options: Mapping[str, str] |
         restart=draws.stream("swarm", "restart").pick(("rolling", "rolling", "together", "none")),
         options={**chosen, **_WATCHED, **(options or {})},
     )
+
+
+def storm_of_seed(seed: int, systems: Sequence[str]) -> Kind | None:
+    """Return the kind of storm that a seed has on one of these systems; None: it has none."""
+    draws = Draws(seed)
+    storm = _storm(draws, draws.stream("swarm", "system").pick(systems))
+    return None if storm is None else storm.kind
+
+
+def _storm(draws: Draws, system: str) -> Storm | None:
+    return draw_storm(draws, _steps_of_log(system), _ring_steps_of(system), has_rows=_OF_ROWS in workloads_of(system))
 
 
 def _stormy(draws: Draws, seed: int, system: str, storm: Storm, options: Mapping[str, str]) -> Plan:

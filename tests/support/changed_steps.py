@@ -2,6 +2,7 @@
 
     python tests/support/changed_steps.py                      all changes, each until a seed is accused, 300 seeds at most
     python tests/support/changed_steps.py NAME NAME --seeds 0:50
+    python tests/support/changed_steps.py NAME --storms log      only seeds that have such a storm (log, ring, rows)
     python tests/support/changed_steps.py --table OTHER.toml   changes of another file of that form
 
 The files stay as they are: a process of its own imports the module from changed source. Prints a line a change: seeds until it was found,
@@ -73,14 +74,15 @@ def changes(path: Path = _TABLE) -> Mapping[str, Change]:
 
 
 def seeds_until_found(
-    change: Change, seeds: Sequence[int], *, limit_s: float = 480.0, table: Path = _TABLE
+    change: Change, seeds: Sequence[int], *, limit_s: float = 480.0, table: Path = _TABLE, storms: str = ""
 ) -> Found:
     """Carry out seeds of the swarm on the changed model, in a process of its own, until one is accused or fails.
 
-    `limit_s` is the CPU time after which no further seed is begun; `table` has the change.
+    `limit_s` is the CPU time after which no further seed is begun; `table` has the change. With `storms` only seeds
+    that have a storm of that kind are carried out.
     """
     arguments = [sys.executable, __file__, "--inside", change.name, "--seeds", f"{seeds[0]}:{seeds[-1] + 1}"]
-    arguments += ["--limit-s", str(limit_s), "--table", str(table)]
+    arguments += ["--limit-s", str(limit_s), "--table", str(table), "--storms", storms]
     ended = subprocess.run(arguments, check=True, capture_output=True, cwd=_ROOT)
     document = orjson.loads(ended.stdout)
     return Found(document["seed"], tuple(document["anomalies"]), document["outcomes"], document["cpu_s"])
@@ -131,10 +133,10 @@ class _Finder(MetaPathFinder):
         return found
 
 
-def _inside(change: Change, seeds: Sequence[int], limit_s: float) -> dict[str, Any]:
+def _inside(change: Change, seeds: Sequence[int], limit_s: float, storms: str) -> dict[str, Any]:
     """Carry out seeds in this process until one is accused or fails, or so much CPU time is spent."""
     sys.meta_path.insert(0, _Finder(change))
-    from schemaquake.results.swarm.drawing import plan_of_seed  # noqa: PLC0415 - after the finder
+    from schemaquake.results.swarm.drawing import plan_of_seed, storm_of_seed  # noqa: PLC0415 - after the finder
     from schemaquake.results.swarm.one_seed import row_of  # noqa: PLC0415 - after the finder
 
     if _PREFIX + change.module not in sys.modules:
@@ -145,6 +147,8 @@ def _inside(change: Change, seeds: Sequence[int], limit_s: float) -> dict[str, A
     for seed in seeds:
         if time.process_time() - began > limit_s:
             break
+        if storms and storm_of_seed(seed, [change.system]) != storms:
+            continue
         row = row_of(plan_of_seed(seed, [change.system], {"bugs": "none", **change.options}))
         outcomes[row["outcome"]] += 1
         if row["outcome"] in {"invalid", "failed"}:
@@ -165,17 +169,20 @@ def main() -> None:
     parser.add_argument("--seeds", type=_span, default=range(300))
     parser.add_argument("--limit-s", type=float, default=480.0, help="CPU time for one change")
     parser.add_argument("--table", type=Path, default=_TABLE, help="the file with the changes")
+    parser.add_argument("--storms", default="", help="only seeds with such a storm: log, ring or rows")
     parser.add_argument("--inside", metavar="NAME", help="carry this one out here, and print JSON")
     options = parser.parse_args()
     table = options.table.resolve()
     known = changes(table)
     if options.inside:
-        found = _inside(known[options.inside], options.seeds, options.limit_s)
+        found = _inside(known[options.inside], options.seeds, options.limit_s, options.storms)
         sys.stdout.buffer.write(orjson.dumps(found))
         return
     for name in options.names or known:
         try:
-            found = seeds_until_found(known[name], options.seeds, limit_s=options.limit_s, table=table)
+            found = seeds_until_found(
+                known[name], options.seeds, limit_s=options.limit_s, table=table, storms=options.storms
+            )
         except subprocess.CalledProcessError as error:
             print(f"{name}: {error.stderr.decode().strip().splitlines()[-1]}", flush=True)  # noqa: T201 - a tool
         else:

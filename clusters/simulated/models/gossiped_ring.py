@@ -19,6 +19,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from schemaquake.clusters.simulated.faces import Node, Server, Steps
 from schemaquake.clusters.simulated.messages import Message
+from schemaquake.clusters.simulated.models.row_invariants import RowInvariants
 from schemaquake.clusters.simulated.models.serving import server_of
 from schemaquake.clusters.simulated.models.steps import numbered
 from schemaquake.clusters.simulated.models.streaming import Streams
@@ -81,6 +82,8 @@ class GossipedRing:
         self._at_once: dict[str, Node] | None = None if "gossip-pending" in flaws else {}
         """In designs without that flaw, all nodes, which know at once what is told."""
         self._stamp = 1
+        self.rows: RowInvariants | None = None
+        """The observer of rows, where all nodes know at once what is told; None: nobody looks."""
 
     # ── what nodes know ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -115,6 +118,8 @@ class GossipedRing:
         for other in (self._at_once or {}).values():
             if other is not node and other.server is not None:
                 self._learn(other, told)
+        if self.rows is not None and self._at_once is not None:
+            self.rows.turned(node, _topology(node.disk.ring), self._stamp)
         server_of(node).gossip.tell()
 
     # ── a start ──────────────────────────────────────────────────────────────────────────────────────────────────────

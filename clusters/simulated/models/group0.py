@@ -52,9 +52,10 @@ from uuid import UUID
 from schemaquake.clusters.simulated.data import RowRead, RowWrite
 from schemaquake.clusters.simulated.faces import Answers, Node, Steps
 from schemaquake.clusters.simulated.messages import Failure, Message
-from schemaquake.clusters.simulated.models.invariants import Breaches, GroupInvariants, RingInvariants, RowInvariants
+from schemaquake.clusters.simulated.models.invariants import Breaches, GroupInvariants, RingInvariants
 from schemaquake.clusters.simulated.models.raft import Log, Machine, Member, Raft, Role
 from schemaquake.clusters.simulated.models.requests import Requests
+from schemaquake.clusters.simulated.models.row_invariants import RowInvariants
 from schemaquake.clusters.simulated.models.serving import serve_schema, server_of, time_id
 from schemaquake.clusters.simulated.models.steps import numbered
 from schemaquake.clusters.simulated.models.tables import answer_from_tables, founding_topology
@@ -177,8 +178,15 @@ class Group0:
     def __init__(self, ring: Ring, flaws: frozenset[str]) -> None:
         self.flaws = flaws
         # Not counted anew by another ring: barriers wait for requests of an earlier version.
-        self._requests = Requests(ring, self.change, rechecks=False, writes_pending="old-replica-only" not in flaws)
+        self._requests = Requests(
+            ring,
+            self.change,
+            rechecks=False,
+            writes_pending="old-replica-only" not in flaws,
+            orders_rows="unordered-rows" not in flaws,
+        )
         self._coordinator = Coordinator(self, flaws)
+        self._rows: RowInvariants | None = None
         self._raft = Raft(
             Machine(role=_role, committed=self._committed, image=self._image, take_over=self._take_over), flaws
         )
@@ -187,8 +195,9 @@ class Group0:
         """Have what must hold of all nodes at once be looked at (`schemaquake.clusters.simulated.models.invariants`)."""
         breaches = Breaches()
         self._raft.invariants = GroupInvariants(nodes, _log_of, breaches)
+        self._rows = RowInvariants(nodes, breaches)
         self._coordinator.invariants = RingInvariants(nodes, self._version_of, self.flights, breaches)
-        self._requests.data.invariants = RowInvariants(nodes, breaches)
+        self._requests.data.invariants = self._rows
 
     # ── a change ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -338,6 +347,9 @@ class Group0:
         yield G7B
         yield Sync()
         self._remember(node, command)
+        if self._raft.invariants is not None:
+            tables = (node.disk.schema.version(), kept.last_us)
+            self._raft.invariants.carried_out(node, command.new_id, tables)
 
     def _remember(self, node: Node, command: Command) -> None:
         kept = _kept(node)
@@ -411,6 +423,8 @@ class Group0:
         """Have a stopped node forget its group at its next start, and join the one that `founder` founds."""
         kept = _kept(node)
         kept.given_up, kept.founder = kept.log.group, founder
+        if self._rows is not None:
+            self._rows.forget()
 
     def founder(self, node: Node) -> str:
         """Return the node that is to found the group of a node anew; empty: its group is not given up."""
@@ -435,6 +449,8 @@ class Group0:
     def _pin(self, node: Node, board: Board) -> None:
         _kept(node).board = board
         server_of(node).ring = board.topology
+        if self._rows is not None:
+            self._rows.turned(node, board.topology, board.topology.version)
 
     def is_leader(self, node: Node) -> bool:
         """Return whether a node leads."""

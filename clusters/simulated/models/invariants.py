@@ -19,17 +19,15 @@ QUORUM returns likewise, where the ring is at rest. Not looked at across data ce
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from schemaquake.clusters.simulated.data import RowWrite
-from schemaquake.clusters.simulated.disk import Cells, RowKey
 from schemaquake.clusters.simulated.faces import Node
-from schemaquake.clusters.simulated.ring import Copies, RingView, token_of
+from schemaquake.clusters.simulated.ring import Copies
+from schemaquake.clusters.simulated.said import ServerSaid
+from schemaquake.clusters.simulated.schema.loading import load_keyspaces
 from schemaquake.clusters.simulated.topology import Moving, Topology
 
-__all__ = ["Breaches", "GroupInvariants", "LogInvariants", "RingInvariants", "RowInvariants"]
-
-_ANY_QUORUM: Final = frozenset({"QUORUM", "ALL"})
+__all__ = ["Breaches", "GroupInvariants", "LogInvariants", "RingInvariants"]
 
 
 class Breaches:
@@ -66,6 +64,8 @@ class _Members(Protocol):
 class _Entry(Protocol):
     @property
     def term(self) -> int: ...
+    @property
+    def number(self) -> int: ...
 
 
 class _Log(Protocol):
@@ -75,6 +75,8 @@ class _Log(Protocol):
     def index(self) -> int: ...
     @property
     def last(self) -> int: ...
+    @property
+    def term(self) -> int: ...
     def term_at(self, index: int) -> int: ...
     def entry(self, index: int) -> _Entry: ...
 
@@ -90,9 +92,78 @@ class GroupInvariants:
         self._votes: dict[tuple[str, int], dict[str, str]] = {}
         """By group and term the candidate that each node voted for."""
         self._committed: dict[str, dict[int, _Entry]] = {}
+        self._terms: dict[tuple[str, str], int] = {}
+        """By group and node the highest term that it was in."""
+        self._before: dict[tuple[str, int, int], tuple[_Entry, int]] = {}
+        """By group, term and number an entry, and the term of the one before."""
+        self._carried_out: dict[str, tuple[str, Any]] = {}
+        """By state its node, and what its tables were."""
+        self._founders: list[str] = []
+
+    def founded(self, node: Node, *, anew: bool) -> None:
+        """Take note of a node that founds a group; `anew`: in the place of one that is given up."""
+        self._founders += [] if anew else [node.name]
+        if len(self._founders) > 1 and not anew:
+            self._report(node, "a cluster has one group", f"{' and '.join(self._founders)} found one each")
+
+    def booted(self, node: Node, log: _Log) -> None:
+        """Take note of what a node reads from its disk."""
+        known = self._terms.get((log.group, node.name), 0)
+        if log.term < known:
+            self._report(
+                node, "a term outlives a restart", f"{node.name} begins in term {log.term}, and was in {known}"
+            )
+
+    def asked_for(self, node: Node, log: _Log, term: int, candidate_last: tuple[int, int]) -> None:
+        """Take note of a vote that a node is about to give, for a candidate whose last entry is this one (term, number)."""
+        own = (log.term_at(log.last), log.last)
+        if candidate_last < own:
+            text = f"{node.name} votes in term {term} for one whose log ends at {candidate_last}, and its own at {own}"
+            self._report(node, "a vote is for as long a log", text)
+
+    def taken(self, node: Node, log: _Log, term: int, sender: str) -> None:
+        """Take note of entries that a node has taken from a leader of that term."""
+        if term < self._terms.get((log.group, node.name), 0):
+            self._report(node, "entries are of the present term", f"{node.name} takes some of {sender}, term {term}")
+        if self._leaders.get((log.group, term), sender) != sender:
+            self._report(node, "entries are the leader's", f"{node.name} takes some of {sender} in term {term}")
+        self.in_term(node, log, term)
+
+    def in_term(self, node: Node, log: _Log, term: int) -> None:
+        """Take note of the term that a node is in."""
+        place = log.group, node.name
+        self._terms[place] = max(term, self._terms.get(place, 0))
+
+    def kept(self, node: Node, log: _Log, first: int) -> None:
+        """Take note of entries from that number on that were written to disk: those of one term and number are one, and so is what is before."""
+        for number in range(max(first, log.index + 1), log.last + 1):
+            entry, term_before = log.entry(number), log.term_at(number - 1)
+            if entry.number != number or entry.term < term_before:
+                self._report(node, "a log is in order", f"entry {entry.number} of {node.name} is in place {number}")
+                return
+            known = self._before.setdefault((log.group, entry.term, number), (entry, term_before))
+            if known[0] is not entry and known[0] != entry:
+                text = f"entry {number} of term {entry.term} is another one on {node.name}"
+                self._report(node, "an entry of a term is one", text)
+            if known[1] != term_before:
+                text = f"before entry {number} of term {entry.term} is one of {term_before} on {node.name}, and of {known[1]}"
+                self._report(node, "logs that have an entry agree before it", text)
+
+    def confirmed(self, node: Node, voters: Collection[str], answered: Collection[str]) -> None:
+        """Take note of a leader that takes it that so many follow it still."""
+        if 2 * sum(name in answered for name in voters) <= len(voters):
+            text = f"{node.name} takes {', '.join(answered) or 'none'} for a majority of {', '.join(voters)}"
+            self._report(node, "a majority confirms a leader", text)
+
+    def carried_out(self, node: Node, state: str, tables: Any) -> None:
+        """Take note of the tables of a node that has carried out the command of that state."""
+        first, known = self._carried_out.setdefault(state, (node.name, tables))
+        if known != tables:
+            self._report(node, "a state is the same everywhere", f"{node.name} and {first} differ at state {state}")
 
     def voted(self, node: Node, log: _Log, term: int, candidate: str) -> None:
         """Take note of a vote, not one on trial."""
+        self.in_term(node, log, term)
         first = self._votes.setdefault((log.group, term), {}).setdefault(node.name, candidate)
         if first != candidate:
             self._report(node, "one vote a term", f"{node.name} voted for {first} and {candidate} in term {term}")
@@ -113,6 +184,12 @@ class GroupInvariants:
     def committed(self, node: Node, log: _Log, first: int, last: int, members: _Members | None) -> None:
         """Take note of entries that a node takes for committed; `members` are the leader's, None on a follower."""
         known = self._committed.setdefault(log.group, {})
+        if members is None and last > max(known, default=last):
+            text = f"{node.name} takes entry {last} for committed, and {max(known)} is the last one of a leader"
+            self._report(node, "a follower commits what a leader has", text)
+        if members is not None and self._leaders.get((log.group, log.term_at(last)), node.name) != node.name:
+            text = f"{node.name} commits entry {last} of term {log.term_at(last)}, which it does not lead"
+            self._report(node, "a leader counts entries of its own term", text)
         for number in range(max(first, log.index + 1), min(last, log.last) + 1):
             entry = log.entry(number)
             other = known.setdefault(number, entry)
@@ -181,6 +258,8 @@ class LogInvariants:
         self._decided: dict[int, tuple[str, int]] = {}
         self._topologies: dict[int, Topology] = {}
         """By version."""
+        self._served: dict[str, tuple[Any, int]] = {}
+        """By node its server and the epoch that this one serves."""
 
     def enacted(self, node: Node, epoch: int, entry_id: tuple[str, int], before: int) -> None:
         """Take note of an entry that a node carries out on top of epoch `before`."""
@@ -190,9 +269,58 @@ class LogInvariants:
         if epoch != before + 1:
             self._report(node, "no epoch is left out", f"{node.name} goes from epoch {before} to {epoch}")
 
+    def booted(self, node: Node, epoch: int) -> None:
+        """Take note of the epoch that a node has on its disk when it starts."""
+        if epoch < self._enacted.get(node.name, 0) and node.joins is None:
+            text = f"{node.name} begins at epoch {epoch}, and was at {self._enacted[node.name]}"
+            self._report(node, "an epoch outlives a restart", text)
+
+    def kept(self, node: Node, base: int, epochs: Sequence[int], enacted: int) -> None:
+        """Take note of the log on a node's disk: the epoch of its snapshot, those of the entries after it, and the one that was enacted last."""
+        if base + len(epochs) != enacted or (epochs and (epochs[0], epochs[-1]) != (base + 1, enacted)):
+            text = f"{node.name} has {len(epochs)} entries on top of epoch {base}, and is at epoch {enacted}"
+            self._report(node, "a disk has every epoch after its snapshot", text)
+
+    def copied(self, node: Node, metadata: _Metadata, names: Sequence[str]) -> None:
+        """Take note of the copies of these keyspaces that a node has made for clients."""
+        try:
+            loaded = load_keyspaces(node.disk.schema, names, {}, lambda _text: None)
+        except ServerSaid as said:
+            self._report(node, "a copy is what was enacted", f"epoch {metadata.epoch} on {node.name}: {said}")
+            return
+        for name in names:
+            if loaded.get(name) != metadata.schema[name]:
+                self._report(node, "a copy is what was enacted", f"{name} at epoch {metadata.epoch} on {node.name}")
+
+    def acknowledged(self, node: Node, entry_id: tuple[str, int], epoch: int) -> None:
+        """Take note of a change that a node acknowledges, at the epoch that it serves."""
+        at = next((number for number, each in self._entries.items() if each == entry_id), None)
+        if at is None or at > epoch:
+            where = "in no epoch that was enacted" if at is None else f"in epoch {at}"
+            text = f"{node.name} acknowledges at epoch {epoch} what is {where}"
+            self._report(node, "a coordinator has enacted what it acknowledges", text)
+
+    def passes(self, node: Node, epoch: int, enacted: int) -> None:
+        """Take note of a node that says that it knows an epoch."""
+        if enacted < epoch:
+            self._report(node, "who confirms an epoch has enacted it", f"{node.name} confirms {epoch} at {enacted}")
+
+    def defined(self, node: Node, table_id: str, epoch: int, enacted: int) -> None:
+        """Take note of a replica that carries a request out whose coordinator knew an earlier epoch than this node."""
+        then, now = self._outcomes.get(epoch), self._outcomes.get(enacted)
+        if then is None or now is None or epoch >= enacted or then.schema is now.schema:
+            return
+        known, present = _definition(then.schema, table_id), _definition(now.schema, table_id)
+        if known is not None and present is not None and known != present:
+            text = f"{node.name} at epoch {enacted} serves one of epoch {epoch}"
+            self._report(node, "a replica serves nobody who knows another definition", text)
+
     def published(self, node: Node, metadata: _Metadata) -> None:
         """Take note of the metadata that a node serves from now on."""
         epoch, topology = metadata.epoch, metadata.topology
+        if epoch < self._served.get(node.name, (None, 0))[1] and self._served[node.name][0] is node.server:
+            self._report(node, "no epoch goes back", f"{node.name} goes back to {epoch}")
+        self._served[node.name] = node.server, epoch
         self._enacted[node.name] = max(epoch, self._enacted.get(node.name, 0))
         first = self._outcomes.setdefault(epoch, metadata)
         self._topologies.setdefault(topology.version, topology)
@@ -266,6 +394,14 @@ class LogInvariants:
             self._report(node, "an epoch is decided once", f"epoch {epoch} is {first}, and {entry_id} for {node.name}")
 
 
+def _definition(schema: Mapping[str, Any], table_id: str) -> Any:
+    """Return a table's definition; None: there is no such table."""
+    return next(
+        (each for space in schema.values() for each in (*space.tables.values(), *space.views.values()) if each.id == table_id),
+        None,
+    )  # fmt: skip
+
+
 def _placements(topology: Topology) -> Any:
     return topology.version, topology.seats, topology.ring, topology.moves
 
@@ -297,71 +433,3 @@ class RingInvariants:
                 count for earlier, count in self._flights(each).items() if earlier < version
             ):
                 self._report(node, "earlier requests have ended", f"{each.name} has some from before {version}")
-
-
-# ── rows ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class RowInvariants:
-    """The facts that a quorum has to have when a client is answered."""
-
-    def __init__(self, nodes: Sequence[Node], breaches: Breaches) -> None:
-        self._nodes = {node.name: node for node in nodes}
-        self._report = breaches.report
-
-    def written(self, node: Node, write: RowWrite, ring: RingView, factor: Copies, consistency: str) -> None:
-        """Take note of a write that is acknowledged; `ring` is its coordinator's."""
-        if consistency in _ANY_QUORUM:
-            self._judge(
-                node, write.table_id, write.key, write.cells, write.deleted_us, self._latest(ring), factor, "a write"
-            )
-
-    def returned(
-        self, node: Node, table_id: str, rows: Mapping[RowKey, tuple[int, Mapping[str, tuple[int, Any]]]], ring: RingView,
-        factor: Copies, consistency: str,
-    ) -> None:  # fmt: skip
-        """Take note of the rows that a read of one partition found, with all of their cells."""
-        if consistency not in _ANY_QUORUM:
-            return
-        latest, now = self._latest(ring), node.server and node.server.ring
-        if (
-            (now is None or now is ring)
-            and latest.version == ring.version
-            and not (isinstance(latest, Topology) and latest.moves)
-        ):
-            for key, (deleted_us, cells) in rows.items():
-                self._judge(node, table_id, key, cells, deleted_us, latest, factor, "a row that was read")
-
-    def _latest(self, ring: RingView) -> RingView:
-        """Return the ring that some node knows, and that is later than any other's."""
-        for node in self._nodes.values():
-            known = None if node.server is None else node.server.ring
-            if known is not None and known.version > ring.version:
-                ring = known
-        return ring
-
-    def _judge(
-        self, node: Node, table_id: str, key: RowKey, cells: Mapping[str, tuple[int, Any]], deleted_us: int,
-        ring: RingView, factor: Copies, what: str,
-    ) -> None:  # fmt: skip
-        if node.locations or any(
-            each.server is not None and each.server.table(table_id) is None for each in self._nodes.values()
-        ):
-            return
-        readers = ring.replicas(ring.place(token_of(key[0])), factor)
-        having = [name for name in readers if self._has(name, table_id, key, cells, deleted_us)]
-        if len(having) + len(readers) // 2 + 1 <= len(readers):
-            text = f"{what} at QUORUM through {node.name} is on {', '.join(having) or 'none'} of {', '.join(readers)}"
-            self._report(node, f"every quorum has {what}", text)
-
-    def _has(
-        self, name: str, table_id: str, key: RowKey, cells: Mapping[str, tuple[int, Any]], deleted_us: int
-    ) -> bool:
-        files = self._nodes[name].disk.tables.get(table_id)
-        if files is None:
-            return not cells and not deleted_us
-        held: Cells = files.partitions.get(key[0], {}).get(key, {})
-        deleted = files.deleted_us.get(key, 0)
-        return deleted >= deleted_us and all(
-            (column in held and held[column][0] >= us) or deleted >= us for column, (us, _) in cells.items()
-        )

@@ -40,10 +40,12 @@ from schemaquake.clusters.simulated.disk import TableFiles
 from schemaquake.clusters.simulated.faces import Answers, Node, Steps
 from schemaquake.clusters.simulated.messages import Message
 from schemaquake.clusters.simulated.models.definitions_sent_back import ROUND_TRIP_NS, definition_of, sent_in
-from schemaquake.clusters.simulated.models.invariants import Breaches, RowInvariants
+from schemaquake.clusters.simulated.models.invariants import Breaches
 from schemaquake.clusters.simulated.models.merging import Order, Pulls, id_of_its_past, log_failed_merge, recheck
 from schemaquake.clusters.simulated.models.old_schema_tables import answer_from_old_tables
 from schemaquake.clusters.simulated.models.requests import Requests
+from schemaquake.clusters.simulated.models.row_invariants import RowInvariants
+from schemaquake.clusters.simulated.models.schema_invariants import MergeInvariants
 from schemaquake.clusters.simulated.models.serving import serve_schema, server_of, time_id
 from schemaquake.clusters.simulated.models.steps import numbered
 from schemaquake.clusters.simulated.models.tables import answer_from_tables
@@ -115,18 +117,25 @@ class MergedRows:
         """`by_turns`: without the flaw `no-order` changes come one after another, each by the protocol."""
         self.flaws = flaws
         self._release = release
-        self._requests = Requests(ring, self.change, knows_columns=not release.speaks_thrift, says_why=False)
+        # Where changes have no order, and where ids are counted or made from names, the id of a dropped table comes again.
+        is_ordered = flaws.isdisjoint({"unordered-rows", "no-order", "counter-id", "name-id"})
+        self._requests = Requests(
+            ring, self.change, knows_columns=not release.speaks_thrift, says_why=False, orders_rows=is_ordered
+        )
         self._order = None if "no-order" in flaws or by_turns else Order()
         gives_up_with = "TimedOutException" if release.speaks_thrift else "OperationTimedOut"
         self._turns = Turns(gives_up_with=gives_up_with) if by_turns and "no-order" not in flaws else None
         self._writing = Writing(
             keyspace_row="keyspace-row" in flaws, whole_row="whole-row" in flaws, rows_unite="row-union" in flaws
         )
+        self._invariants: MergeInvariants | None = None
         self._pull_delay_ns = round(pull_delay_s * 1000) * _MS
 
     def watch(self, nodes: Sequence[Node]) -> None:
         """Have what must hold of all nodes at once be looked at (`schemaquake.clusters.simulated.models.invariants`)."""
-        self._requests.data.invariants = RowInvariants(nodes, Breaches())
+        breaches = Breaches()
+        self._requests.data.invariants = RowInvariants(nodes, breaches, reuses_ids=self._release.speaks_thrift)
+        self._invariants = None if self.flaws else MergeInvariants(breaches)
 
     # ── a change ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -167,6 +176,8 @@ class MergedRows:
             log_failed_merge(node, said)
             text = f"java.lang.RuntimeException: java.util.concurrent.ExecutionException: {said.stack}"
             raise ServerSaid("ServerError", text) from None
+        if self._invariants is not None:
+            self._invariants.changed(node, after, rows)
         return True
 
     def _require_agreement(self, node: Node) -> Steps:
@@ -235,6 +246,8 @@ class MergedRows:
         self._install(node, loaded)
         yield M5
         server.version = node.disk.schema.version()
+        if self._invariants is not None:
+            self._invariants.merged(node, rows)
         yield M6
         server.gossip.tell()
 

@@ -45,9 +45,10 @@ from uuid import UUID
 from schemaquake.clusters.simulated.faces import Answers, Node, Server, Steps
 from schemaquake.clusters.simulated.messages import Failure, Message
 from schemaquake.clusters.simulated.models.commit_rules import CommitRules
-from schemaquake.clusters.simulated.models.invariants import Breaches, LogInvariants, RowInvariants
+from schemaquake.clusters.simulated.models.invariants import Breaches, LogInvariants
 from schemaquake.clusters.simulated.models.paxos_log import PaxosLog, Slot
 from schemaquake.clusters.simulated.models.requests import Requests
+from schemaquake.clusters.simulated.models.row_invariants import RowInvariants
 from schemaquake.clusters.simulated.models.sequences import ADVANCE, CANCEL, PREPARE, Sequences, after_sequence
 from schemaquake.clusters.simulated.models.serving import serve_schema
 from schemaquake.clusters.simulated.models.steps import numbered
@@ -261,12 +262,14 @@ class MetadataLog:
             late_cells_break="write-meets-drop" in flaws,
             rechecks="old-replica-only" not in flaws,
             writes_pending="old-replica-only" not in flaws,
+            orders_rows="unordered-rows" not in flaws,
         )
         self._register = _Register()
         self._snapshot_every = snapshot_every
         self._sequences = Sequences(self, flaws)
         self._none = Metadata(has_locks="no-lock" not in flaws)
         self._invariants: LogInvariants | None = None
+        self._rows: RowInvariants | None = None
 
     @property
     def shared_uses(self) -> int:
@@ -279,7 +282,7 @@ class MetadataLog:
         self._invariants = self._sequences.invariants = LogInvariants(breaches)
         if self._paxos is not None:
             self._paxos.invariants = self._invariants
-        self._requests.data.invariants = RowInvariants(nodes, breaches)
+        self._requests.data.invariants = self._rows = RowInvariants(nodes, breaches)
 
     # ── a change ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -303,6 +306,8 @@ class MetadataLog:
             yield from self._catch_up(node, life.metadata.cms)
         if life.metadata.epoch < committed:
             raise ServerSaid("InvalidRequest", "Timed out while waiting for the follower to enact the epoch")
+        if self._invariants is not None:
+            self._invariants.acknowledged(node, entry.id, life.metadata.epoch)
         return True
 
     # ── changes of the ring ──────────────────────────────────────────────────────────────────────────────────────────
@@ -525,6 +530,8 @@ class MetadataLog:
         if metadata.changed.get(table_id, 0) > message.epoch:
             _server(node).answer(message, Failure("COORDINATOR_BEHIND"))
             return None
+        if self._invariants is not None:
+            self._invariants.defined(node, table_id, message.epoch, metadata.epoch)
         self._check_placement(node, message)
         return None
 
@@ -650,6 +657,8 @@ class MetadataLog:
             if after.epoch % self._snapshot_every == 0:
                 yield L7
                 kept.base, kept.entries = after, []
+            if self._invariants is not None and "epoch-skipped" not in self.flaws:
+                self._invariants.kept(node, kept.base.epoch, [each.epoch for each in kept.entries], after.epoch)
 
     def _carried_out(self, metadata: Metadata, entry: Entry) -> Metadata:
         """Return the metadata after an entry that was committed; where epochs are skipped, one may not fit any more."""
@@ -665,12 +674,16 @@ class MetadataLog:
         stamp_us = node.clock.wall_ns() // 1000 if "copy-clock" in self.flaws else after.epoch
         node.disk.schema.merge(difference(before.schema, after.schema, stamp_us, _WRITING))
         _kept(node).copied = after.epoch
+        if self._invariants is not None and "copy-clock" not in self.flaws:
+            names = [name for name, each in after.schema.items() if before.schema.get(name) is not each]
+            self._invariants.copied(node, after, names)
 
     def _publish(self, node: Node, after: Metadata) -> None:
         """Serve this metadata from now on; files of tables that are gone are dropped."""
         server, life = _server(node), _life(node)
-        if self._invariants is not None:
+        if self._invariants is not None and self._rows is not None:
             self._invariants.published(node, after)
+            self._rows.turned(node, after.topology, after.topology.version)
         serve_schema(node, after.schema)
         life.metadata = after
         server.epoch = after.epoch
@@ -709,6 +722,8 @@ class MetadataLog:
             self._replay(node, metadata, after)
             metadata = after
         life.metadata = metadata
+        if self._invariants is not None:
+            self._invariants.booted(node, metadata.epoch)
         self._publish(node, metadata)
         yield B2
         takes_own_place = node.joins is not None and node.joins.replaces == node.name

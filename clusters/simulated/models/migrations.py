@@ -46,8 +46,10 @@ from uuid import UUID
 from schemaquake.clusters.simulated.faces import Answers, Node, Steps
 from schemaquake.clusters.simulated.messages import Message
 from schemaquake.clusters.simulated.models.definitions_sent_back import ROUND_TRIP_NS, Sent, definition_of, sent_in
-from schemaquake.clusters.simulated.models.invariants import Breaches, RowInvariants
+from schemaquake.clusters.simulated.models.invariants import Breaches
 from schemaquake.clusters.simulated.models.requests import Requests
+from schemaquake.clusters.simulated.models.row_invariants import RowInvariants
+from schemaquake.clusters.simulated.models.schema_invariants import ChainInvariants
 from schemaquake.clusters.simulated.models.serving import serve_schema, server_of, time_id
 from schemaquake.clusters.simulated.models.steps import numbered
 from schemaquake.clusters.simulated.models.tables import answer_from_tables
@@ -120,10 +122,13 @@ class Migrations:
         self._chain: list[Migration] = []
         """The migrations that the sequencer has decided, in designs with one."""
         self._nodes: dict[str, Node] = {}
+        self._invariants: ChainInvariants | None = None
 
     def watch(self, nodes: Sequence[Node]) -> None:
         """Have what must hold of all nodes at once be looked at (`schemaquake.clusters.simulated.models.invariants`)."""
-        self._requests.data.invariants = RowInvariants(nodes, Breaches())
+        breaches = Breaches()
+        self._requests.data.invariants = RowInvariants(nodes, breaches, reuses_ids=True)
+        self._invariants = None if self.flaws else ChainInvariants(breaches)
 
     # ── a change ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -191,11 +196,7 @@ class Migrations:
         """Apply a migration; returns whether it was not dropped."""
         life, kept = _life(node), _kept(node)
         yield A0
-        # One that a crash after a3 left without its marker is applied anew: nothing names its rows.
-        if "out-of-order" in self.flaws:
-            if migration.version in kept.migrations:
-                return False
-        elif migration.last != life.version:
+        if self._is_dropped(node, migration):
             return False
         try:
             after = sent_in(server_of(node).memory, migration.sent)
@@ -230,10 +231,21 @@ class Migrations:
         self._serve(node, kept.marker)
         return True
 
+    def _is_dropped(self, node: Node, migration: Migration) -> bool:
+        """Return whether a migration is not for this node's version.
+
+        One that a crash after a3 left without its marker is applied anew: nothing names its rows.
+        """
+        if "out-of-order" in self.flaws:
+            return migration.version in _kept(node).migrations
+        return migration.last != _life(node).version
+
     def _serve(self, node: Node, version: str) -> None:
         """Serve the definitions of a version."""
         life = _life(node)
         schema = _kept(node).schemas.get(version, {})
+        if self._invariants is not None:
+            self._invariants.served(node, version, _order(version), schema)
         self._find_files(node, schema)
         serve_schema(node, schema)
         life.version = version

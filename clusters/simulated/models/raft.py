@@ -263,6 +263,8 @@ class Raft:
 
     def begin(self, node: Node) -> None:
         """Begin to tick."""
+        if self.invariants is not None:
+            self.invariants.booted(node, self._role(node).log)
         self._rest(node)
         self._tick(node)
 
@@ -272,6 +274,8 @@ class Raft:
         `after` is the entry that its log begins after: others have to take over what the state machine has by then.
         """
         role = self._role(node)
+        if self.invariants is not None:
+            self.invariants.founded(node, anew=after > 0)
         role.log.group = group
         role.log.index = role.commit = role.applied = after
         role.log.members = role.members = Configuration((Member(node.name, server_id, votes=True),))
@@ -403,6 +407,7 @@ class Raft:
                 role.vote = message.sender
                 yield from self._keep(role)
                 if self.invariants is not None:
+                    self.invariants.asked_for(node, role.log, plea.term, plea.last)
                     self.invariants.voted(node, role.log, plea.term, message.sender)
                 self._rest(node)
         vote = _Vote(plea.group, plea.term if granted else role.term, plea.on_trial, granted)
@@ -460,6 +465,8 @@ class Raft:
         yield Sync()
         entry = Entry(term, role.log.last + 1, command)
         role.log.entries.append(entry)
+        if self.invariants is not None:
+            self.invariants.kept(node, role.log, role.log.last)
         if isinstance(command, Configuration):
             self._look_at_members(node, role)
         yield R2
@@ -569,6 +576,8 @@ class Raft:
             )
             if not answers.enough:
                 return None
+            if self.invariants is not None:
+                self.invariants.confirmed(node, voters, answers.answers)
         return index if role.term == term and role.is_leader else None
 
     # ── members ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -629,8 +638,12 @@ class Raft:
                     return
                 del log.entries[new[0].number - log.index - 1 :]
                 log.entries += new
+                if self.invariants is not None:
+                    self.invariants.kept(node, log, new[0].number)
                 self._look_at_members(node, role)
             known = index + len(body.entries)
+            if self.invariants is not None:
+                self.invariants.taken(node, log, body.term, message.sender)
             if min(body.commit, known) > role.commit:
                 self._commit(node, role, min(body.commit, known))
                 if node.server is None:

@@ -36,6 +36,7 @@ class Requests:
         says_why: bool = True,
         rechecks: bool = True,
         writes_pending: bool = True,
+        orders_rows: bool = False,
     ) -> None:
         """Take the habits of `schemaquake.clusters.simulated.data.DataPath`."""
         self.data = DataPath(
@@ -45,6 +46,7 @@ class Requests:
             says_why=says_why,
             rechecks=rechecks,
             writes_pending=writes_pending,
+            orders_rows=orders_rows,
         )
         self._change = change
 

@@ -43,9 +43,11 @@ from schemaquake.clusters.simulated.data import DataPath
 from schemaquake.clusters.simulated.faces import Node, Steps
 from schemaquake.clusters.simulated.messages import Message
 from schemaquake.clusters.simulated.models.gossiped_ring import GossipedRing
-from schemaquake.clusters.simulated.models.invariants import Breaches, RowInvariants
+from schemaquake.clusters.simulated.models.invariants import Breaches
 from schemaquake.clusters.simulated.models.merging import Order, Pulls, id_of_its_past, log_failed_merge, recheck
 from schemaquake.clusters.simulated.models.requests import Requests
+from schemaquake.clusters.simulated.models.row_invariants import RowInvariants
+from schemaquake.clusters.simulated.models.schema_invariants import MergeInvariants
 from schemaquake.clusters.simulated.models.serving import drop_files, serve_schema, time_id
 from schemaquake.clusters.simulated.models.steps import numbered
 from schemaquake.clusters.simulated.models.tables import answer_from_tables
@@ -95,6 +97,7 @@ class Rows:
             late_cells_break="write-meets-drop" in flaws,
             rechecks="gossip-pending" not in flaws,
             writes_pending="old-replica-only" not in flaws,
+            orders_rows=flaws.isdisjoint({"unordered-rows", "no-order"}),
         )
         self._ring = GossipedRing(flaws)
         self._order = None if "no-order" in flaws or by_turns else Order()
@@ -102,11 +105,14 @@ class Rows:
         self._writing = Writing(
             keyspace_row="keyspace-row" in flaws, whole_row="whole-row" in flaws, rows_unite="row-union" in flaws
         )
+        self._invariants: MergeInvariants | None = None
         self._pull_delay_ns = round(pull_delay_s * _S)
 
     def watch(self, nodes: Sequence[Node]) -> None:
         """Have what must hold of all nodes at once be looked at (`schemaquake.clusters.simulated.models.invariants`)."""
-        self._requests.data.invariants = RowInvariants(nodes, Breaches())
+        breaches = Breaches()
+        self._requests.data.invariants = self._ring.rows = RowInvariants(nodes, breaches)
+        self._invariants = None if self.flaws else MergeInvariants(breaches)
 
     # ── a change ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -144,6 +150,7 @@ class Rows:
         yield E4
         yield Sync()
         node.disk.schema.merge(rows)
+        wanted = after
         yield E5
         if "computed-memory" not in self.flaws:
             after = load_keyspaces(
@@ -152,6 +159,9 @@ class Rows:
         serve_schema(node, after)
         yield E6
         server.version = node.disk.schema.version()
+        if self._invariants is not None:
+            self._invariants.merged(node, rows)
+            self._invariants.changed(node, wanted, rows)
         yield E7
         server.gossip.tell()
         yield E8
@@ -200,6 +210,8 @@ class Rows:
         serve_schema(node, loaded)
         yield P5
         server.version = node.disk.schema.version()
+        if self._invariants is not None:
+            self._invariants.merged(node, rows)
         yield P6
         server.gossip.tell()
 

@@ -277,6 +277,8 @@ class Sequences:
         """Answer a barrier when its epoch is enacted here."""
         yield from self._log.know(node, message.body, message.sender)
         is_known = self._log.epoch(node) >= message.body
+        if is_known and self.invariants is not None:
+            self.invariants.passes(node, message.body, self._log.epoch(node))
         server_of(node).answer(message, True if is_known else Failure("behind"))
 
 

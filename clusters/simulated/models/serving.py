@@ -33,8 +33,10 @@ def drop_files(node: Node, schema: Schema) -> None:
     for table in tables_of(server_of(node).memory):
         keyspace = schema.get(table.keyspace)
         now = None if keyspace is None else keyspace.relation(table.name)
-        if (now is None or now.id != table.id) and (files := node.disk.tables.get(table.id)) is not None:
-            files.drop(f"dropped-{node.clock.wall_ns() // _MS}-{table.name}")
+        if now is None or now.id != table.id:
+            node.kernel.dropped[table.id] = None
+            if (files := node.disk.tables.get(table.id)) is not None:
+                files.drop(f"dropped-{node.clock.wall_ns() // _MS}-{table.name}")
 
 
 def time_id(node: Node, at_us: int | None = None) -> str:

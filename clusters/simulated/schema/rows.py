@@ -69,6 +69,13 @@ class KeyspaceRows:
             self._live = None
         return changed
 
+    def has(self, path: Path, cells: Mapping[str, Cell], deleted_us: int) -> bool:
+        """Return whether the rows have these cells and that deletion, or later ones."""
+        held = self._cells.get(path, {})
+        return self._deletions.get(path, 0) >= deleted_us and all(
+            name in held and max(held[name], cell, key=_rank) == held[name] for name, cell in cells.items()
+        )
+
     def live(self) -> Mapping[Path, Mapping[str, Cell]]:
         """Return the rows with a cell that nothing hides, in the order of their paths."""
         if self._live is None:
@@ -133,6 +140,11 @@ class SchemaRows:
             self._digests.pop(keyspace, None)
             self._tables.pop(keyspace, None)
         return list(changed)
+
+    def has(self, change: RowChange) -> bool:
+        """Return whether the rows have all that a change says, or something later."""
+        rows = self.keyspaces.get(change.keyspace)
+        return rows is not None and rows.has(change.path, change.cells, change.deleted_us)
 
     def changes(self, keyspace: str | None = None) -> list[RowChange]:
         """Return all rows, or those of one keyspace, as changes: the answer to a pull."""

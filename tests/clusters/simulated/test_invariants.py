@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
+from uuid import UUID
 
 import pytest
 from simulated_runs import SCYLLA, SIX, plan_of
@@ -15,11 +16,14 @@ from schemaquake.clusters.simulated.models.invariants import (
     GroupInvariants,
     LogInvariants,
     RingInvariants,
-    RowInvariants,
 )
 from schemaquake.clusters.simulated.models.raft import Configuration, Entry, Log, Member
+from schemaquake.clusters.simulated.models.row_invariants import RowInvariants
+from schemaquake.clusters.simulated.models.schema_invariants import ChainInvariants, MergeInvariants
 from schemaquake.clusters.simulated.provider import SimulatedProvider
 from schemaquake.clusters.simulated.ring import Ring
+from schemaquake.clusters.simulated.schema.definitions import Column, Keyspace, Table
+from schemaquake.clusters.simulated.schema.mutations import Writing, difference
 from schemaquake.clusters.simulated.topology import Moving, Topology, even_topology
 from schemaquake.harness.errors import PlanError
 from schemaquake.harness.run.conductor import Conductor
@@ -259,6 +263,155 @@ def test_all_members_know_a_state_of_the_topology_before_the_next_one(versions, 
     assert said(nodes) == breaches
 
 
+@pytest.mark.parametrize(
+    ("log", "breaches"),
+    [
+        (log_with(1, 1, 2), []),
+        (log_with(2, 1), ["a log is in order"]),
+        (log_with(1, 2, 2), ["logs that have an entry agree before it"]),
+    ],
+    ids=["the same", "a term goes back", "another one before"],
+)
+def test_logs_that_have_an_entry_agree_before_it(log, breaches):
+    nodes, seen = group_of(dict.fromkeys(NAMES, log_with()))
+    seen.kept(nodes["n1"], log_with(1, 1, 2), 1)
+    seen.kept(nodes["n2"], log, 1)
+    assert said(nodes) == breaches
+
+
+def test_an_entry_of_a_term_is_one_and_in_its_place():
+    nodes, seen = group_of(dict.fromkeys(NAMES, log_with()))
+    seen.kept(nodes["n1"], log_with(1, 1), 1)
+    other, moved = log_with(1, 1), log_with(1, 1)
+    other.entries[1] = Entry(1, 2, "another")
+    moved.entries[1] = Entry(1, 3, "c1")
+    seen.kept(nodes["n2"], other, 2)
+    seen.kept(nodes["n3"], moved, 2)
+    assert said(nodes) == ["an entry of a term is one", "a log is in order"]
+
+
+def test_entries_are_taken_from_the_leader_of_the_present_term():
+    nodes, seen = group_of(dict.fromkeys(NAMES, log_with()))
+    for voter in ("n1", "n3"):
+        seen.voted(nodes[voter], log_with(), 2, "n1")
+    seen.led(nodes["n1"], log_with(), 2, THREE)
+    seen.taken(nodes["n2"], log_with(), 2, "n1")
+    seen.taken(nodes["n2"], log_with(), 3, "n3")
+    assert said(nodes) == []
+    seen.taken(nodes["n3"], log_with(), 2, "n2")
+    seen.taken(nodes["n2"], log_with(), 2, "n1")
+    assert said(nodes) == ["entries are of the present term", "entries are the leader's"]
+
+
+def test_a_vote_is_for_as_long_a_log_and_a_term_outlives_a_restart():
+    nodes, seen = group_of(dict.fromkeys(NAMES, log_with()))
+    seen.asked_for(nodes["n1"], log_with(1, 2), 3, (2, 2))
+    seen.asked_for(nodes["n1"], log_with(1, 2), 3, (3, 1))
+    seen.voted(nodes["n1"], log_with(1, 2), 3, "n2")
+    seen.booted(nodes["n1"], Log(group="g", term=3))
+    assert said(nodes) == []
+    seen.asked_for(nodes["n1"], log_with(1, 2), 3, (1, 7))
+    seen.booted(nodes["n1"], Log(group="g", term=2))
+    assert said(nodes) == ["a vote is for as long a log", "a term outlives a restart"]
+
+
+def test_a_leader_counts_entries_of_its_own_term_and_others_follow():
+    logs = dict.fromkeys(NAMES, log_with(1, 1, 2))
+    nodes, seen = group_of(logs)
+    for term, leader in ((1, "n1"), (2, "n2")):
+        for voter in NAMES:
+            seen.voted(nodes[voter], log_with(1, 1, 2), term, leader)
+        seen.led(nodes[leader], log_with(1, 1, 2), term, THREE)
+    seen.committed(nodes["n2"], log_with(1, 1, 2), 1, 3, THREE)
+    seen.committed(nodes["n3"], log_with(1, 1, 2), 1, 3, None)
+    assert said(nodes) == []
+    seen.committed(nodes["n2"], log_with(1, 1, 2), 1, 2, THREE)
+    seen.committed(nodes["n3"], log_with(1, 1, 2, 2), 4, 4, None)
+    assert said(nodes) == ["a leader counts entries of its own term", "a follower commits what a leader has"]
+
+
+def test_a_majority_confirms_and_a_state_is_the_same_everywhere():
+    nodes, seen = group_of(dict.fromkeys(NAMES, log_with()))
+    seen.confirmed(nodes["n1"], NAMES, ["n1", "n2"])
+    seen.carried_out(nodes["n1"], "s1", "tables")
+    seen.carried_out(nodes["n2"], "s1", "tables")
+    seen.founded(nodes["n1"], anew=False)
+    seen.founded(nodes["n3"], anew=True)
+    assert said(nodes) == []
+    seen.confirmed(nodes["n1"], NAMES, ["n1"])
+    seen.carried_out(nodes["n2"], "s2", "tables")
+    seen.carried_out(nodes["n3"], "s2", "others")
+    seen.founded(nodes["n2"], anew=False)
+    assert sorted(said(nodes)) == [
+        "a cluster has one group", "a majority confirms a leader", "a state is the same everywhere",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("base", "epochs", "enacted", "is_broken"),
+    [
+        (0, [1, 2, 3], 3, False),
+        (8, [], 8, False),
+        (8, [9], 9, False),
+        (8, [8, 9], 9, True),
+        (8, [10], 10, True),
+        (8, [9, 10], 9, True),
+    ],
+)
+def test_a_disk_has_every_epoch_after_its_snapshot(base, epochs, enacted, is_broken):
+    nodes = nodes_named(NAMES)
+    LogInvariants(Breaches()).kept(nodes["n1"], base, epochs, enacted)
+    assert said(nodes) == ["a disk has every epoch after its snapshot"] * is_broken
+
+
+def test_what_is_enacted_outlives_a_restart_and_is_served_before_it_is_acknowledged():
+    nodes = nodes_named(NAMES)
+    for node in nodes.values():
+        node.joins = None
+    seen = LogInvariants(Breaches())
+    seen.enacted(nodes["n1"], 4, ("n1", 1), 3)
+    seen.published(nodes["n1"], metadata(4, Topology()))
+    seen.booted(nodes["n1"], 4)
+    seen.acknowledged(nodes["n1"], ("n1", 1), 4)
+    seen.passes(nodes["n2"], 4, 4)
+    assert said(nodes) == []
+    seen.booted(nodes["n1"], 3)
+    seen.acknowledged(nodes["n2"], ("n1", 1), 3)
+    seen.passes(nodes["n3"], 4, 3)
+    assert said(nodes) == [
+        "an epoch outlives a restart",
+        "a coordinator has enacted what it acknowledges",
+        "who confirms an epoch has enacted it",
+    ]
+
+
+def test_a_replica_serves_nobody_who_knows_another_definition():
+    nodes = nodes_named(NAMES)
+    seen = LogInvariants(Breaches())
+    schema, _ = rows_of_a_table()
+    table = schema["k"].tables["t"]
+    wider = replace(table, columns={**table.columns, "v": Column("text", "regular")})
+    for epoch, tables in ((4, {}), (5, {"t": table}), (6, {"t": table, "u": table}), (7, {"t": wider})):
+        seen.published(
+            nodes["n1"], SimpleNamespace(epoch=epoch, schema={"k": Keyspace("k", {}, tables)}, topology=Topology())
+        )
+    for epoch, enacted in ((4, 7), (5, 6), (7, 7), (7, 6)):
+        seen.defined(nodes["n2"], table.id, epoch, enacted)
+    assert said(nodes) == []
+    seen.defined(nodes["n2"], table.id, 5, 7)
+    assert said(nodes) == ["a replica serves nobody who knows another definition"]
+
+
+@pytest.mark.parametrize(("name", "breaches"), [("k", []), ("other", ["a copy is what was enacted"])])
+def test_a_copy_is_what_was_enacted(name, breaches):
+    schema, rows = rows_of_a_table()
+    node = SeenNode("n1")
+    node.disk.schema.merge(rows)
+    enacted = SimpleNamespace(epoch=5, schema={"k": replace(schema["k"], name=name)})
+    LogInvariants(Breaches()).copied(node, enacted, ["k"])
+    assert node.said == breaches
+
+
 # ── rows ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 KEY = (("a",), ())
@@ -279,7 +432,93 @@ def test_every_quorum_has_what_was_acknowledged_at_quorum(holders, consistency):
     seen = RowInvariants(list(nodes.values()), Breaches())
     seen.written(nodes["n1"], RowWrite("id", KEY, CELLS), Ring(NAMES), 3, consistency)
     is_broken = len(holders) < 2 and consistency == "QUORUM"
-    assert said(nodes) == (["every quorum has a write"] if is_broken else [])
+    too_few = ["an acknowledged write is on as many replicas as its level says", "every quorum has a write"]
+    assert said(nodes) == (too_few if is_broken else [])
+
+
+@pytest.mark.parametrize(
+    ("consistency", "holders", "is_broken"),
+    [
+        ("ONE", ("n2",), False),
+        ("ONE", (), True),
+        ("TWO", ("n1", "n2"), False),
+        ("TWO", ("n1",), True),
+        ("ALL", ("n1", "n2", "n3"), False),
+        ("ALL", ("n1", "n2"), True),
+    ],
+)
+def test_a_write_is_on_as_many_replicas_as_its_level_says(consistency, holders, is_broken):
+    nodes = rows_on(holders)
+    seen = RowInvariants(list(nodes.values()), Breaches())
+    seen.written(nodes["n1"], RowWrite("id", KEY, CELLS), Ring(NAMES), 3, consistency)
+    assert ("an acknowledged write is on as many replicas as its level says" in said(nodes)) == is_broken
+
+
+@pytest.mark.parametrize(
+    ("found", "breaches"),
+    [
+        ({KEY: (0, CELLS)}, []),
+        ({KEY: (0, {"": (9, True), "v": (9, 2)})}, []),
+        ({KEY: (8, {})}, []),
+        ({KEY: (0, {"": (7, True), "v": (6, 1)})}, ["a read has what was acknowledged before it"]),
+        ({}, ["a read has what was acknowledged before it"]),
+    ],
+    ids=["the row", "a later one", "its deletion", "an earlier cell", "no row"],
+)
+def test_a_read_has_what_was_acknowledged_before_it(found, breaches):
+    nodes = rows_on(NAMES, {"": (9, True), "v": (9, 2)}, 8)  # all disks are ahead of what was read
+    seen = RowInvariants(list(nodes.values()), Breaches())
+    seen.written(nodes["n1"], RowWrite("id", KEY, CELLS), Ring(NAMES), 3, "QUORUM")
+    floor = seen.asked("id", KEY[0])
+    seen.written(nodes["n1"], RowWrite("id", KEY, {"": (10, True)}), Ring(NAMES), 3, "ONE")
+    seen.returned(nodes["n2"], "id", found, Ring(NAMES), 3, "QUORUM", floor)
+    assert [text for text in said(nodes) if text.startswith("a read")] == breaches
+
+
+def test_a_read_need_not_have_what_is_acknowledged_while_it_is_under_way():
+    nodes = rows_on(NAMES)
+    seen = RowInvariants(list(nodes.values()), Breaches())
+    floor = seen.asked("id", KEY[0])
+    seen.written(nodes["n1"], RowWrite("id", KEY, CELLS), Ring(NAMES), 3, "QUORUM")
+    seen.returned(nodes["n2"], "id", {}, Ring(NAMES), 3, "QUORUM", floor)
+    assert said(nodes) == []
+
+
+@pytest.mark.parametrize(
+    ("holders", "factor", "breaches"),
+    [
+        (("n1", "n2", "n3"), 3, []),
+        (("n1", "n2"), 3, ["who is read from has what was acknowledged"]),
+        (("n1", "n2", "n3"), 1, ["who is read from has what was acknowledged"]),
+    ],
+    ids=["two of the new ones", "one of the new ones", "the new one alone lacks it"],
+)
+def test_who_is_read_from_has_what_was_acknowledged(holders, factor, breaches):
+    nodes = nodes_named(("n1", "n2", "n3", "n4"))
+    for name in holders:
+        nodes[name].disk.files("k", "t", "id").write(KEY, CELLS)
+    seen = RowInvariants(list(nodes.values()), Breaches())
+    readers = ("n4", "n2", "n3")[:factor] if factor > 1 else ("n4",)
+    before = SimpleNamespace(
+        place=lambda _t: 0, replicas=lambda _p, _f: holders, writes=lambda _p, _f: holders, version=0
+    )
+    after = SimpleNamespace(place=lambda _t: 0, replicas=lambda _p, _f: readers)
+    seen.written(nodes["n1"], RowWrite("id", KEY, CELLS), before, 3, "QUORUM")
+    seen.turned(nodes["n1"], after, 1)
+    assert said(nodes) == breaches
+    seen.forget()
+    seen.turned(nodes["n2"], after, 2)
+    assert said(nodes) == breaches
+
+
+def test_a_node_with_an_empty_disk_has_its_rows_when_it_serves():
+    nodes = rows_on(NAMES)
+    seen = RowInvariants(list(nodes.values()), Breaches())
+    seen.written(nodes["n1"], RowWrite("id", KEY, CELLS), Ring(NAMES), 3, "QUORUM")
+    for name in NAMES:
+        nodes[name].disk = Disk()
+    seen.turned(nodes["n1"], Ring(NAMES), 1)
+    assert said(nodes) == []
 
 
 @pytest.mark.parametrize(
@@ -294,7 +533,7 @@ def test_every_quorum_has_what_was_acknowledged_at_quorum(holders, consistency):
 def test_every_quorum_has_what_was_read_at_quorum_or_what_came_after_it(held, deleted_us, breaches):
     nodes = rows_on(NAMES, held, deleted_us)
     seen = RowInvariants(list(nodes.values()), Breaches())
-    seen.returned(nodes["n1"], "id", {KEY: (0, CELLS)}, Ring(NAMES), 3, "QUORUM")
+    seen.returned(nodes["n1"], "id", {KEY: (0, CELLS)}, Ring(NAMES), 3, "QUORUM", {})
     assert said(nodes) == breaches
 
 
@@ -304,6 +543,64 @@ def test_rows_of_a_table_that_a_node_does_not_know_are_not_looked_at():
     seen = RowInvariants(list(nodes.values()), Breaches())
     seen.written(nodes["n1"], RowWrite("id", KEY, CELLS), Ring(NAMES), 3, "QUORUM")
     assert said(nodes) == []
+
+
+# ── schemas ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def rows_of_a_table(us=5):
+    table = Table("k", "t", "0" * 31 + "1", {"id": Column("int", "partition_key", 0)})
+    schema = {"k": Keyspace("k", {"class": "SimpleStrategy", "replication_factor": 1}, {"t": table})}
+    return schema, difference({}, schema, us, Writing())
+
+
+def merged_on(rows, *, memory=None, version=None, keeps_files=True):
+    """A node whose disk has these rows, and that serves them unless told otherwise."""
+    schema, _ = rows_of_a_table()
+    node = SeenNode("n1")
+    node.disk.schema.merge(rows)
+    node.server = SimpleNamespace(
+        memory=schema if memory is None else memory, version=version or node.disk.schema.version()
+    )
+    if keeps_files:
+        node.disk.files("k", "t", "0" * 31 + "1")
+    return node
+
+
+def test_a_node_serves_what_its_disk_has():
+    schema, rows = rows_of_a_table()
+    _, earlier = rows_of_a_table(4)
+    cases = {
+        (): merged_on(rows),
+        ("a node serves what its disk has",): merged_on(rows, memory={}),
+        ("a version is the digest of the disk",): merged_on(rows, version=UUID(int=3)),
+        ("what is served has its files",): merged_on(rows, keeps_files=False),
+        ("what was merged is on the disk",): merged_on(earlier),
+    }
+    for breaches, node in cases.items():
+        MergeInvariants(Breaches()).merged(node, rows)
+        assert tuple(node.said) == breaches
+    later = merged_on([*earlier, *rows])
+    MergeInvariants(Breaches()).merged(later, earlier)  # what is on the disk came after what was merged
+    MergeInvariants(Breaches()).changed(later, schema, rows)
+    assert later.said == []
+    MergeInvariants(Breaches()).changed(later, {}, rows)
+    assert later.said == ["a change comes to what was asked for"]
+
+
+def test_a_version_of_a_chain_is_one_schema_and_none_goes_back():
+    schema, _ = rows_of_a_table()
+    one, two = SeenNode("n1"), SeenNode("n2")
+    seen = ChainInvariants(Breaches())
+    seen.served(one, "", 0, {})
+    seen.served(one, "a", 1, schema)
+    seen.served(two, "a", 1, dict(schema))
+    seen.served(one, "a", 1, schema)  # a start
+    seen.served(one, "b", 2, {})
+    assert one.said + two.said == []
+    seen.served(two, "b", 2, schema)
+    seen.served(one, "a", 1, schema)
+    assert (one.said, two.said) == (["no version goes back"], ["a version is the same everywhere"])
 
 
 # ── runs ─────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -77,6 +77,21 @@ PLANTED = {
         named={"rate": 20, "time_limit_s": 30},
     ),
     "short-snapshot": Planted(SCYLLA, "schema-churn", ("kill",), seed=4, named={"rate": 80, "time_limit_s": 100}),
+    "unordered-rows": Planted(
+        SCYLLA,
+        "schema-churn",
+        ("partition",),
+        {
+            "fault.seconds": "4",
+            "fault.within": "20",
+            "relay": "true",
+            "slow": "n1-n2:400,n2-n1:400",
+            "kill.at": "group0/change/g3@8,group0/apply/g7a@139,group0/apply/g7a@78,raft/vote/w2@4,raft/vote/w2@7,"
+            "group0/change/g3@10,group0/apply/g7a@2,group0/apply/g7a@19,raft/vote/w2@53",
+        },
+        seed=2642,
+        named={"rate": 8, "time_limit_s": 20, "restart": "together"},
+    ),
     "peer-gap": Planted(
         SIX, "schema-churn", ("kill",), {"snapshots": "often"}, seed=11, named={"rate": 60, "time_limit_s": 25}
     ),

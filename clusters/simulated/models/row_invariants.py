@@ -1,0 +1,200 @@
+"""Invariants of rows: what replicas must have when a client is answered, or when others are read from (`-O invariants=checked`).
+
+- A write that is acknowledged is on as many of its coordinator's replicas as its level says, and one at QUORUM on so many of those who
+  are read from that every quorum of them has it.
+- What a read at QUORUM returns is on every quorum, while the ring is at rest; and nothing that was acknowledged at QUORUM before it began
+  is missing in it.
+- When the replicas that are read from change, every quorum of the new ones has what was acknowledged at QUORUM.
+
+Not looked at: rows of tables that a node does not know; across data centres all but the first one, for the level's own data centres.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from schemaquake.clusters.simulated.data import RowWrite
+from schemaquake.clusters.simulated.disk import Cells, Disk, RowKey
+from schemaquake.clusters.simulated.faces import Node
+from schemaquake.clusters.simulated.models.invariants import Breaches
+from schemaquake.clusters.simulated.ring import Copies, RingView, token_of
+from schemaquake.clusters.simulated.topology import Topology
+
+__all__ = ["Floor", "RowInvariants"]
+
+_ANY_QUORUM: Final = frozenset({"QUORUM", "ALL"})
+_COUNTS: Final[Mapping[str, int]] = {"ONE": 1, "LOCAL_ONE": 1, "TWO": 2, "THREE": 3}
+_REMEMBERED_MOST: Final = 4096
+
+
+class _Stamps(NamedTuple):
+    """The times of what was acknowledged of one row."""
+
+    deleted_us: int
+    cells: Mapping[str, int]
+    factor: Copies
+
+
+Floor: TypeAlias = Mapping[RowKey, _Stamps]
+"""What was acknowledged of the rows of one partition."""
+
+
+class RowInvariants:
+    """The facts that replicas have to have when a client is answered."""
+
+    def __init__(self, nodes: Sequence[Node], breaches: Breaches, *, reuses_ids: bool = False) -> None:
+        """`reuses_ids`: a table may have the id of one that was dropped, so that what was acknowledged is not remembered."""
+        self._nodes = {node.name: node for node in nodes}
+        self._report = breaches.report
+        self._remembered_most = 0 if reuses_ids else _REMEMBERED_MOST
+        self._acknowledged: dict[tuple[str, tuple[Any, ...]], dict[RowKey, _Stamps]] = {}
+        """By table id and partition what was acknowledged at QUORUM."""
+        self._remembered = 0
+        self._version = -1
+        """The version of the latest ring whose readers were looked at."""
+        self._disks: Mapping[str, Disk] = {node.name: node.disk for node in nodes}
+
+    def written(self, node: Node, write: RowWrite, ring: RingView, factor: Copies, consistency: str) -> None:
+        """Take note of a write that is acknowledged; `ring` is its coordinator's."""
+        if not self._is_known_to_all(write.table_id):
+            return
+        self._count(node, write, ring, factor, consistency)
+        if consistency in _ANY_QUORUM:
+            self._judge(
+                node, write.table_id, write.key, write.cells, write.deleted_us, self._latest(ring), factor, "a write"
+            )
+            self._remember(write, factor)
+
+    def asked(self, table_id: str, partition: tuple[Any, ...]) -> Floor:
+        """Return what was acknowledged of a partition when a read of it begins."""
+        return dict(self._acknowledged.get((table_id, partition), ()))
+
+    def returned(
+        self, node: Node, table_id: str, rows: Mapping[RowKey, tuple[int, Mapping[str, tuple[int, Any]]]], ring: RingView,
+        factor: Copies, consistency: str, floor: Floor,
+    ) -> None:  # fmt: skip
+        """Take note of the rows that a read of one partition found, with all of their cells; `floor` is what `asked` returned."""
+        if consistency not in _ANY_QUORUM or not self._is_known_to_all(table_id):
+            return
+        for key, stamps in floor.items():
+            deleted_us, cells = rows.get(key, (0, {}))
+            if not _reaches(deleted_us, cells, stamps):
+                text = f"a read through {node.name} lacks what was acknowledged of {key} before"
+                self._report(node, "a read has what was acknowledged before it", text)
+        latest, now = self._latest(ring), node.server and node.server.ring
+        if (
+            (now is None or now is ring)
+            and latest.version == ring.version
+            and not (isinstance(latest, Topology) and latest.moves)
+        ):
+            for key, (deleted_us, cells) in rows.items():
+                self._judge(node, table_id, key, cells, deleted_us, latest, factor, "a row that was read")
+
+    def forget(self) -> None:
+        """Forget what was acknowledged: an operator has given nodes up, and rows with them."""
+        self._acknowledged = {}
+
+    def turned(self, node: Node, ring: RingView, version: int) -> None:
+        """Take note of the ring that a node knows from now on: who is read from has to have what was acknowledged."""
+        if version <= self._version:
+            return
+        self._version = version
+        if any(self._nodes[name].disk is not disk for name, disk in self._disks.items()):
+            return  # a node begins anew with an empty disk, and has its rows when it serves
+        for (table_id, partition), rows in self._acknowledged.items():
+            if not self._is_known_to_all(table_id):
+                continue
+            for key, stamps in rows.items():
+                readers = ring.replicas(ring.place(token_of(partition)), stamps.factor)
+                having = [name for name in readers if self._keeps(name, table_id, key, stamps)]
+                if len(having) + len(readers) // 2 + 1 <= len(readers):
+                    text = f"{key} is on {', '.join(having) or 'none'} of {', '.join(readers)} at version {version}"
+                    self._report(node, "who is read from has what was acknowledged", text)
+                    return
+
+    # ── what is on disks ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _remember(self, write: RowWrite, factor: Copies) -> None:
+        rows = self._acknowledged.setdefault((write.table_id, write.key[0]), {})
+        held = rows.get(write.key)
+        if held is None:
+            self._remembered += 1
+            if self._remembered > self._remembered_most:
+                return
+            held = _Stamps(0, {}, factor)
+        cells = dict(held.cells)
+        for column, (us, _) in write.cells.items():
+            cells[column] = max(us, cells.get(column, 0))
+        rows[write.key] = _Stamps(max(held.deleted_us, write.deleted_us), cells, factor)
+
+    def _latest(self, ring: RingView) -> RingView:
+        """Return the ring that some node knows, and that is later than any other's."""
+        for node in self._nodes.values():
+            known = None if node.server is None else node.server.ring
+            if known is not None and known.version > ring.version:
+                ring = known
+        return ring
+
+    def _is_known_to_all(self, table_id: str) -> bool:
+        """Return whether every server serves a table: rows go with it, from one node after another."""
+        return all(each.server is None or each.server.table(table_id) is not None for each in self._nodes.values())
+
+    def _count(self, node: Node, write: RowWrite, ring: RingView, factor: Copies, consistency: str) -> None:
+        """Look at whether as many replicas have a write as its level says, of the coordinator's data centre, of each, or of all."""
+        place = ring.place(token_of(write.key[0]))
+        replicas = ring.replicas(place, factor)
+        centers = node.by_data_center(replicas) if node.locations else {}
+        groups: Sequence[Sequence[str]] = [replicas]
+        if consistency in {"LOCAL_QUORUM", "LOCAL_ONE"} and node.locations:
+            groups = [centers.get(node.location.data_center, ())]
+        elif consistency == "EACH_QUORUM" and node.locations:
+            groups = list(centers.values())
+        for group in groups:
+            need = _COUNTS.get(consistency, len(group) if consistency == "ALL" else len(group) // 2 + 1)
+            # A level that counts replicas takes those for it that are to come, too.
+            among = ring.writes(place, factor) if consistency in _COUNTS else group
+            having = [
+                name for name in among if self._has(name, write.table_id, write.key, write.cells, write.deleted_us)
+            ]
+            if len(having) < need:
+                text = f"{consistency} through {node.name}: on {', '.join(having) or 'none'} of {', '.join(group)}"
+                self._report(node, "an acknowledged write is on as many replicas as its level says", text)
+
+    def _judge(
+        self, node: Node, table_id: str, key: RowKey, cells: Mapping[str, tuple[int, Any]], deleted_us: int,
+        ring: RingView, factor: Copies, what: str,
+    ) -> None:  # fmt: skip
+        if node.locations:
+            return
+        readers = ring.replicas(ring.place(token_of(key[0])), factor)
+        having = [name for name in readers if self._has(name, table_id, key, cells, deleted_us)]
+        if len(having) + len(readers) // 2 + 1 <= len(readers):
+            text = f"{what} at QUORUM through {node.name} is on {', '.join(having) or 'none'} of {', '.join(readers)}"
+            self._report(node, f"every quorum has {what}", text)
+
+    def _has(
+        self, name: str, table_id: str, key: RowKey, cells: Mapping[str, tuple[int, Any]], deleted_us: int
+    ) -> bool:
+        held, deleted = self._held(name, table_id, key)
+        return deleted >= deleted_us and all(
+            (column in held and held[column][0] >= us) or deleted >= us for column, (us, _) in cells.items()
+        )
+
+    def _keeps(self, name: str, table_id: str, key: RowKey, stamps: _Stamps) -> bool:
+        held, deleted_us = self._held(name, table_id, key)
+        return _reaches(deleted_us, held, stamps)
+
+    def _held(self, name: str, table_id: str, key: RowKey) -> tuple[Cells, int]:
+        """Return the cells of a row on a node's disk, and the time of its deletion."""
+        files = self._nodes[name].disk.tables.get(table_id)
+        if files is None:
+            return {}, 0
+        return files.partitions.get(key[0], {}).get(key, {}), files.deleted_us.get(key, 0)
+
+
+def _reaches(deleted_us: int, cells: Mapping[str, tuple[int, Any]], stamps: _Stamps) -> bool:
+    """Return whether a row is as late as what was acknowledged of it, or later."""
+    return deleted_us >= stamps.deleted_us and all(
+        deleted_us >= us or (column in cells and cells[column][0] >= us) for column, us in stamps.cells.items()
+    )
