@@ -61,6 +61,15 @@ _LED_BY_ONE_THAT_LEFT = Plan(
     },
 )  # fmt: skip
 """A leader that had left the group was taken for alive by the others, which elected none; a node that came back stayed behind."""
+_KILLED_BEFORE_THE_MARKER = Plan(
+    system="simulated:cassandra-0.7", workloads=("drop-alter",), seed=4623, cluster="simulated", time_limit_s=5.0, rate=8.0,
+    replication_factor=3, restart="together",
+    options={
+        "mode": "barrier", "races": "1", "bugs": "none", "fault.within": "5", "kill.at": "0.7/apply/a4@2:n3", "order": "turns",
+        "invariants": "checked",
+    },
+)  # fmt: skip
+"""A node that was killed before it wrote the marker of a migration took it for applied when it came again, and dropped all that followed."""
 
 
 @pytest.mark.parametrize(
@@ -73,6 +82,7 @@ _LED_BY_ONE_THAT_LEFT = Plan(
         _KILLED_IN_A_HEARTBEAT,
         _STARTED_AFTER_AN_ABORT,
         _LED_BY_ONE_THAT_LEFT,
+        _KILLED_BEFORE_THE_MARKER,
     ],
     ids=lambda plan: str(plan.seed),
 )
