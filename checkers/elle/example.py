@@ -9,15 +9,17 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
+from schemaquake.harness.history.lean_mops import narrow
 from schemaquake.harness.model.records import HISTORY
 
 __all__ = ["example_history"]
 
 
-def example_history(write: Literal["append", "w"], *last: int) -> pa.Table:
+def example_history(write: Literal["append", "w"], *last: int, lean: bool = False) -> pa.Table:
     """Make two writes of one key and two reads, by two processes: lists for `append`, registers for `w`. Strictly serializable.
 
-    The reader then sees the values of `last`, which may be wrong: 1 has been overwritten, and 3 is never written.
+    The reader then sees the values of `last`, which may be wrong: 1 has been overwritten, and 3 is never written. With `lean` the
+    micro-operations are `LEAN_MOPS`.
     """
     rows: list[dict[str, Any]] = []
     reads_then = ((1, "r", value) for value in last)
@@ -30,4 +32,5 @@ def example_history(write: Literal["append", "w"], *last: int) -> pa.Table:
             index = len(rows)
             event = {"index": index, "time": index, "process": process, "type": kind, "f": "txn", "mops": [mop]}
             rows.append(event)
-    return pa.Table.from_pylist(rows, schema=HISTORY)
+    history = pa.Table.from_pylist(rows, schema=HISTORY)
+    return history.set_column(HISTORY.get_field_index("mops"), "mops", narrow(history["mops"])) if lean else history

@@ -129,8 +129,8 @@ def _order(transactions: Transactions, before: int, after: int, order: Order | N
     if transactions.completed[before] == NEVER or transactions.completed[before] >= transactions.invoked[after]:
         return None
     completed, invoked = (
-        int(transactions.time[transactions.completed[before]]),
-        int(transactions.time[transactions.invoked[after]]),
+        transactions.time_of(transactions.completed[before]),
+        transactions.time_of(transactions.invoked[after]),
     )
     moments = _seconds(completed), _seconds(invoked)
     if moments[0] == moments[1]:
@@ -154,7 +154,7 @@ def _line(transactions: Transactions, node: int) -> str:
         words.append(f"… and {end - begin - _MICRO_OPS_MOST} more")
     outcome = ("ok", "fail", "info")[transactions.status[node]]
     when = (
-        f" at {_seconds(int(transactions.time[transactions.completed[node]]))}"
+        f" at {_seconds(transactions.time_of(transactions.completed[node]))}"
         if transactions.completed[node] != NEVER
         else ""
     )
@@ -192,8 +192,8 @@ def _transaction_evidence(transactions: Transactions, node: int, most: int) -> J
         "op": int(transactions.index[node]),
         "process": int(transactions.process[node]),
         "type": ("ok", "fail", "info")[transactions.status[node]],
-        "invoked": int(transactions.time[transactions.invoked[node]]),
-        "completed": int(transactions.time[transactions.completed[node]])
+        "invoked": transactions.time_of(transactions.invoked[node]),
+        "completed": transactions.time_of(transactions.completed[node])
         if transactions.completed[node] != NEVER
         else None,
         "mops": [[f, key, _end_of(value, most) if isinstance(value, np.ndarray) else value] for f, key, value in mops],

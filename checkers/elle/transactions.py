@@ -7,11 +7,12 @@ tell apart).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,7 +20,7 @@ from schemaquake.checkers.elle.arrays import Bits, Bytes, Ints, Longs, Mask
 from schemaquake.harness.compiled import compiled
 from schemaquake.harness.errors import HistoryError
 from schemaquake.harness.history.pairing import ends, positions_among
-from schemaquake.harness.model.records import MOPS
+from schemaquake.harness.model.records import LEAN_MOPS, MOP_NAMES, MOPS
 
 __all__ = [
     "APPEND",
@@ -52,7 +53,6 @@ WRITE: Final = 2
 NEVER: Final = (1 << 31) - 1
 """When a transaction of unknown outcome completes: after everything."""
 
-_F: Final = ("r", "append", "w")
 _TYPES: Final = ("ok", "fail", "info", "invoke")
 _INVOKE: Final = 3
 _DENSE: Final = 4  # a table over the range of the keys may be this many times as long as there are micro-operations
@@ -69,7 +69,7 @@ class Ops(NamedTuple):
     given: Mask
     begin: Longs
     end: Longs
-    elements: Longs
+    elements: Longs | Ints  # Ints where the history is lean
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,9 +93,9 @@ class Transactions:
     given: Mask
     begin: Longs
     end: Longs
-    elements: Longs  # over memory that is not ours, see `_spanned`: only lists may be looked at
+    elements: Longs | Ints  # over memory that is not ours, see `_spanned`: only lists may be looked at
     keys: Longs
-    time: Longs  # ns, of every row of the history
+    time: pa.ChunkedArray  # ns, of every row of the history
     memory: pa.ChunkedArray  # what `elements` lies in
 
     @property
@@ -122,28 +122,32 @@ class Transactions:
         """Find the transaction of a micro-operation."""
         return int(np.searchsorted(self.first, at, side="right")) - 1
 
+    def time_of(self, row: int) -> int:
+        """Get the time of a row of the history, in ns."""
+        return int(self.time[int(row)].as_py())
+
     def read(self, at: int) -> Longs:
         """Get the list that was read there."""
-        return self.elements[self.begin[at] : self.end[at]]
+        return _unchanging(self.elements[self.begin[at] : self.end[at]].astype(np.int64, copy=False))
 
     def micro_operation(self, at: int) -> MicroOp:
         """Get one micro-operation as it stands in the history."""
         key = int(self.keys[self.key[at]])
         if self.f[at] != READ:
-            return _F[self.f[at]], key, int(self.value[at])
+            return MOP_NAMES[self.f[at]], key, int(self.value[at])
         if self.begin[at] < self.end[at]:
             return "r", key, self.read(at)
         return "r", key, int(self.value[at]) if self.given[at] else None
 
 
 def read_transactions(history: pa.Table, kind: Kind) -> Transactions:
-    """Read the transactions of one kind from a history (`schemaquake.harness.model.records.HISTORY`).
+    """Read the transactions of one kind from a history (`schemaquake.harness.model.records.HISTORY`; `mops` may be `LEAN_MOPS`).
 
     A transaction that appends or reads a list is of the kind list-append, one that writes or reads a value of the
     other; one that only read nothing is of both. Raises HistoryError for what no process can have done, for a
     transaction of both kinds, and for a micro-operation without its key or value.
     """
-    mops = history["mops"] if history["mops"].type == MOPS else history["mops"].cast(MOPS)
+    mops = history["mops"] if history["mops"].type in {MOPS, LEAN_MOPS} else history["mops"].cast(MOPS)
     if mops.null_count == len(mops):
         ends(history)
         return _none(history, mops)
@@ -167,13 +171,15 @@ def read_transactions(history: pa.Table, kind: Kind) -> Transactions:
     first = _places([chunk.offsets for chunk in chunks], own, place)
     columns = _Columns(
         f=np.empty(first[-1], np.int8),
-        key=np.empty(first[-1], np.int64),
+        key=np.empty(first[-1], np.int32 if mops.type == LEAN_MOPS else np.int64),
         value=np.empty(first[-1], np.int64),
         given=np.empty(first[-1], np.bool_),
         begin=np.empty(first[-1], np.int64),
         end=np.empty(first[-1], np.int64),
     )
     elements = _gathered(chunks, place, columns)
+    if kind == "rw-register":
+        elements = _unchanging(np.zeros(0, np.int64))  # what registers are read as is no list
     del place, chunks
     dense, keys = _dense(columns.key)
     return Transactions(
@@ -191,7 +197,7 @@ def read_transactions(history: pa.Table, kind: Kind) -> Transactions:
         end=columns.end,
         elements=elements,
         keys=keys,
-        time=history["time"].to_numpy(),
+        time=history["time"],
         memory=mops,
     )
 
@@ -214,7 +220,7 @@ def _none(history: pa.Table, mops: pa.ChunkedArray) -> Transactions:
         end=longs,
         elements=longs,
         keys=longs,
-        time=history["time"].to_numpy(),
+        time=history["time"],
         memory=mops,
     )
 
@@ -312,16 +318,16 @@ class _Chunk(NamedTuple):
     valid: Mask
     offsets: Ints
     f: Bytes
-    key: Longs
-    value: Longs
+    key: Longs | Ints  # Ints where they are lean, as below
+    value: Longs | Ints
     given: Mask
     lists: Ints
-    elements: Longs
+    elements: Longs | Ints
 
 
 class _Columns(NamedTuple):
     f: Bytes
-    key: Longs
+    key: Longs | Ints
     value: Longs
     given: Mask
     begin: Longs
@@ -330,6 +336,7 @@ class _Columns(NamedTuple):
 
 def _chunks(column: pa.ChunkedArray) -> Iterator[_Chunk]:
     """List the chunks of a column of `MOPS`. Raises HistoryError for a micro-operation without a key."""
+    number = np.int32 if column.type == LEAN_MOPS else np.int64
     for chunk in column.chunks:
         offsets = chunk.offsets.to_numpy()
         parts = chunk.values.slice(offsets[0], offsets[-1] - offsets[0])
@@ -341,12 +348,12 @@ def _chunks(column: pa.ChunkedArray) -> Iterator[_Chunk]:
         yield _Chunk(
             valid=_mask(chunk),
             offsets=offsets,
-            f=_codes(parts.field("f")),
-            key=_plain(key),
-            value=_plain(value),
+            f=_plain(parts.field("f"), np.int8) if column.type == LEAN_MOPS else _codes(parts.field("f")),
+            key=_plain(key, number),
+            value=_plain(value, number),
             given=_mask(value),
             lists=list_offsets,
-            elements=_plain(elements),
+            elements=_plain(elements, number),
         )
 
 
@@ -355,15 +362,15 @@ def _mask(array: pa.Array) -> Mask:
     return found
 
 
-def _plain(array: pa.Array) -> Longs:
+def _plain(array: pa.Array, number: type[np.signedinteger[Any]]) -> npt.NDArray[Any]:
     """Whole numbers as they lie in memory; what a null's place holds is never looked at."""
     buffer = array.buffers()[1]
     if buffer is None or not len(array):  # of no numbers at all, Arrow may keep a buffer of any length
-        return _unchanging(np.zeros(len(array), np.int64))
-    return np.frombuffer(buffer, np.int64, count=len(array), offset=8 * array.offset)
+        return _unchanging(np.zeros(len(array), number))
+    return np.frombuffer(buffer, number, count=len(array), offset=np.dtype(number).itemsize * array.offset)
 
 
-def _unchanging(array: Longs) -> Longs:
+def _unchanging(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Make the array read-only, as Arrow's are, so that every loop is compiled once."""
     array.flags.writeable = False
     return array
@@ -378,7 +385,7 @@ def _codes(f: pa.Array) -> Bytes:
     codes = _spelled(ends, np.frombuffer(text if text is not None else b"", np.uint8))
     if len(codes):
         return codes
-    foreign = pc.filter(f, pc.invert(pc.is_in(f, value_set=pa.array(_F))))
+    foreign = pc.filter(f, pc.invert(pc.is_in(f, value_set=pa.array(MOP_NAMES))))
     unknown = foreign[:1].cast(pa.binary())[0].as_py().decode(errors="replace")
     raise HistoryError(f'micro-operation "{unknown}" is unknown; known are r, append and w')
 
@@ -424,7 +431,7 @@ def _refuse_the_malformed(history: pa.Table, rows: Ints, kinds: Bytes) -> None:
             raise HistoryError(f"the transaction at index {index} has {what}: it cannot be judged")
 
 
-def _gathered(chunks: list[_Chunk], place: Longs, columns: _Columns) -> Longs:
+def _gathered(chunks: list[_Chunk], place: Longs, columns: _Columns) -> Longs | Ints:
     """Fill the columns, where `place` says for each row (−1: nowhere); return an array in which all lists are found."""
     elements, bases = _spanned([chunk.elements for chunk in chunks])
     row = 0
@@ -434,7 +441,7 @@ def _gathered(chunks: list[_Chunk], place: Longs, columns: _Columns) -> Longs:
     return elements
 
 
-def _spanned(parts: list[Longs]) -> tuple[Longs, list[int]]:
+def _spanned(parts: Sequence[Longs | Ints]) -> tuple[Longs | Ints, list[int]]:
     """Lay one array over all parts where they lie in memory: (the array, the index at which each part begins).
 
     Elements are most of a history; to join them would take more time than all that is done with them, and the memory
@@ -442,7 +449,7 @@ def _spanned(parts: list[Longs]) -> tuple[Longs, list[int]]:
     """
     used = [part for part in parts if len(part)]
     if not used:
-        return _unchanging(np.zeros(0, np.int64)), [0 for _ in parts]
+        return _unchanging(np.zeros(0, parts[0].dtype if parts else np.int64)), [0 for _ in parts]
     first = min(used, key=lambda part: part.ctypes.data)
     bases = [(part.ctypes.data - first.ctypes.data) // first.itemsize if len(part) else 0 for part in parts]
     assert all(part.ctypes.data % first.itemsize == 0 and part.flags.c_contiguous for part in used)
@@ -455,14 +462,14 @@ def _gather(
     valid: Mask,
     offsets: Ints,
     f: Bytes,
-    key: Longs,
-    value: Longs,
+    key: Longs | Ints,
+    value: Longs | Ints,
     given: Mask,
     lists: Ints,
     place: Longs,
     base: int,
     to_f: Bytes,
-    to_key: Longs,
+    to_key: Longs | Ints,
     to_value: Longs,
     to_given: Mask,
     to_begin: Longs,
@@ -482,7 +489,7 @@ def _gather(
             to += 1
 
 
-def _dense(keys: Longs) -> tuple[Ints, Longs]:
+def _dense(keys: Longs | Ints) -> tuple[Ints, Longs]:
     """Number the keys from 0: (the number of each, what the numbers stand for)."""
     if not len(keys):
         return np.zeros(0, np.int32), np.zeros(0, np.int64)
@@ -490,7 +497,7 @@ def _dense(keys: Longs) -> tuple[Ints, Longs]:
     if numbered_by_appearance(low, high, len(keys)):
         return _by_table(keys, low, high - low + 1)
     names, inverse = np.unique(keys, return_inverse=True)
-    return inverse.astype(np.int32), names
+    return inverse.astype(np.int32), names.astype(np.int64, copy=False)
 
 
 def numbered_by_appearance(low: int, high: int, count: int) -> bool:
@@ -499,7 +506,7 @@ def numbered_by_appearance(low: int, high: int, count: int) -> bool:
 
 
 @compiled
-def _by_table(keys: Longs, low: int, size: int) -> tuple[Ints, Longs]:
+def _by_table(keys: Longs | Ints, low: int, size: int) -> tuple[Ints, Longs]:
     number = np.full(size, -1, np.int32)
     names = np.empty(size, np.int64)
     dense = np.empty(len(keys), np.int32)

@@ -15,7 +15,7 @@ from typing import Final
 
 import pyarrow as pa
 
-__all__ = ["HISTORY", "LOGS", "MOPS", "OBSERVATIONS", "Records", "keyspace_of", "plain"]
+__all__ = ["HISTORY", "LEAN_MOPS", "LOGS", "MOPS", "MOP_NAMES", "OBSERVATIONS", "Records", "keyspace_of", "plain"]
 
 _NAME: Final = pa.dictionary(pa.int32(), pa.string())
 
@@ -23,6 +23,13 @@ MOPS: Final = pa.list_(
     pa.struct([("f", pa.string()), ("k", pa.int64()), ("v", pa.int64()), ("vs", pa.list_(pa.int64()))])
 )
 """Micro-operations of a transaction: `v` is the element appended or written, `vs` the list that was read."""
+
+MOP_NAMES: Final = ("r", "append", "w")
+
+LEAN_MOPS: Final = pa.list_(
+    pa.struct([("f", pa.int8()), ("k", pa.int32()), ("v", pa.int32()), ("vs", pa.list_(pa.int32()))])
+)
+"""The same in memory, if all numbers fit into 32 bits: `f` is the place in `MOP_NAMES` (`schemaquake.harness.history.lean_mops`)."""
 
 HISTORY: Final = pa.schema(
     [

@@ -94,6 +94,8 @@ class CheckerTraits:
     conflicts: tuple[str, ...] = ()
     """Anomalies, of a checker that judges early, that do not wait for a cluster to come to rest: a node contradicts itself, or another
     one. Seen twice, they are told while the keyspace is still being changed."""
+    reads_lean: bool = False
+    """True if it reads micro-operations of the type `LEAN_MOPS`, too: a long history then takes half the memory."""
 
 
 _TYPES: Final[Mapping[str, tuple[type, ...]]] = {

@@ -191,7 +191,8 @@ def _source(
         whole = isinstance(engine, Local) and engine.width == 1
         if not whole:
             return OnDisk(subject.path)
-        return InMemory(Records.of(subject.read_history()))
+        lean = all(checker_traits(checker).reads_lean for checker in checkers)
+        return InMemory(Records.of(subject.read_history(lean=lean)))
     if isinstance(engine, Local):
         return InMemory(subject.records(noted=noted) if isinstance(subject, Store) else subject)
     if isinstance(subject, Store):

@@ -74,9 +74,9 @@ class HistoryFile:
         except (pa.ArrowException, OSError, UnicodeDecodeError):
             return len(self.read_history())  # it names the problem
 
-    def read_history(self) -> pa.Table:
-        """Read the history, by index. Raises HistoryError."""
-        return read_table(self.path, HISTORY, order="index")
+    def read_history(self, *, lean: bool = False) -> pa.Table:
+        """Read the history, by index; with `lean` its micro-operations may be `LEAN_MOPS`. Raises HistoryError."""
+        return read_table(self.path, HISTORY, order="index", lean=lean)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from signal import Signals
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from schemaquake.harness.errors import HistoryError
 from schemaquake.results.store.seal import refuse_damage
@@ -43,6 +43,8 @@ _BYTES_A_SECOND: Final = 1 << 20
 _PATIENCE: Final = 4
 """The multiple of its processor time that the child may take on a busy machine."""
 _ROWS: Final = 1 << 16
+_LEFT_OUT: Final = frozenset({"node", "key", "value", "error"})
+"""Columns of a history that are left out where they are empty, as they are in those of other tools."""
 _HANDED_FROM: Final = 1 << 20
 """Bytes of a file whose decoding is worth handing over."""
 
@@ -107,7 +109,10 @@ def examine(path: Path, *, hand_over: bool = False) -> None:
 
 
 def take_examined(path: Path) -> pa.Table | None:
-    """Return the table of a file as an examination decoded it, once; None if none did, or the file is another one by now."""
+    """Return the table of a file as an examination decoded it, once; None if none did, or the file is another one by now.
+
+    Its micro-operations are lean (`schemaquake.harness.model.records.LEAN_MOPS`) if they can be.
+    """
     descriptor = _handed.pop(_state(path), None) if _handed else None
     if descriptor is None:
         return None
@@ -221,19 +226,62 @@ def _read_all(path: str, memory: int, seconds: int, descriptor: int | None = Non
 
 
 def _hand_over(path: Path, file: pq.ParquetFile, descriptor: int) -> None:
-    """Decode all row groups, and write them to a descriptor as Arrow's stream."""
+    """Decode all row groups, and write them to a descriptor as Arrow's stream, lean if all of them can be."""
+    if "mops" in file.schema_arrow.names:
+        import pyarrow.parquet as pq  # noqa: PLC0415 - as above
+
+        paths = [file.schema.column(number).path for number in range(file.metadata.num_columns)]
+        # Names of micro-operations repeat, and need not be decoded one by one.
+        options = {"read_dictionary": [name for name in paths if name.startswith("mops.") and name.endswith(".f")]}
+        with pq.ParquetFile(path, metadata=file.metadata, pre_buffer=False, **options) as coded:
+            if _is_written(path, coded, descriptor, lean=True, **options):
+                return
+        os.ftruncate(descriptor, 0)
+        os.lseek(descriptor, 0, os.SEEK_SET)
+    _is_written(path, file, descriptor, lean=False)
+
+
+def _is_written(path: Path, file: pq.ParquetFile, descriptor: int, *, lean: bool, **options: Any) -> bool:
+    """Write all row groups. False if they were to be lean and one cannot be: then some of them are written.
+
+    `options` are those with which the file was opened.
+    """
     import pyarrow as pa  # noqa: PLC0415 - as above
 
+    from schemaquake.harness.history.lean_mops import narrow  # noqa: PLC0415 - as above
+    from schemaquake.harness.model.records import LEAN_MOPS  # noqa: PLC0415 - as above
     from schemaquake.results.store.groups import read_stretches  # noqa: PLC0415 - as above
 
+    schema = file.schema_arrow
+    empty: list[str] = []
+    if lean:
+        place = schema.get_field_index("mops")
+        schema = schema.set(place, schema.field(place).with_type(LEAN_MOPS))
+        empty = _said_to_be_empty(file)
+        schema = pa.schema([field for field in schema if field.name not in empty], schema.metadata)
     stretches = [[number] for number in range(file.num_row_groups)]
-    with (
-        os.fdopen(descriptor, "wb", closefd=False) as out,
-        pa.ipc.new_stream(pa.PythonFile(out), file.schema_arrow) as stream,
-    ):
-        for part in read_stretches(path, file, stretches, file.schema_arrow.names, pre_buffer=False):
+    with os.fdopen(descriptor, "wb", closefd=False) as out, pa.ipc.new_stream(pa.PythonFile(out), schema) as stream:
+        for part in read_stretches(path, file, stretches, file.schema_arrow.names, pre_buffer=False, **options):
             part.validate(full=True)
+            if lean:
+                mops = narrow(part["mops"])
+                if mops is None or any(part[name].null_count < len(part) for name in empty):
+                    return False
+                columns = [mops if name == "mops" else part[name] for name in schema.names]
+                part = pa.Table.from_arrays(columns, schema=schema)  # noqa: PLW2901 - the wide one is let go
             stream.write_table(part)
+    return True
+
+
+def _said_to_be_empty(file: pq.ParquetFile) -> list[str]:
+    """List the flat columns of which the footer says that all is null. They are not handed over: their reader makes nulls itself."""
+    rows = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
+    empty = []
+    for number, name in enumerate(file.schema.column(n).path for n in range(file.metadata.num_columns)):
+        said = [(group.num_rows, group.column(number).statistics) for group in rows]
+        if all(found is not None and found.has_null_count and found.null_count == count for count, found in said):
+            empty.append(name)
+    return [name for name in empty if name in _LEFT_OUT]
 
 
 if __name__ == "__main__":

@@ -27,10 +27,11 @@ from schemaquake.harness.errors import DamagedFile, HistoryError, PlanError
 from schemaquake.harness.faults.ledger import FILE_NAME as LEDGER
 from schemaquake.harness.history.gather import gather
 from schemaquake.harness.history.journal import EVENT_JOURNALS, OBSERVATION_JOURNALS, STARTED, read_clock, read_started
+from schemaquake.harness.history.lean_mops import widen
 from schemaquake.harness.history.merge import damage_of, merge_history, merge_observations, torn_lines, with_damage
 from schemaquake.harness.model.operation import NEMESIS
 from schemaquake.harness.model.plan import CLUSTER_FILE, Plan
-from schemaquake.harness.model.records import HISTORY, OBSERVATIONS, Records
+from schemaquake.harness.model.records import HISTORY, LEAN_MOPS, OBSERVATIONS, Records
 from schemaquake.harness.model.verdict import Verdict
 from schemaquake.harness.run_folder import MARK, refuse_links
 from schemaquake.harness.run_process import still_running
@@ -366,17 +367,26 @@ def read_table(
     order: str | None = None,
     keep: Callable[[pa.Table], pa.Table] | None = None,
     groups: Sequence[int] | None = None,
+    lean: bool = False,
 ) -> pa.Table:
     """Read a Parquet file as a table of `schema`, sorted by the column `order`, whose values must be unique.
 
     Row groups (all, or those of `groups`) are read one after another, and `keep` selects the rows that stay in memory. The
-    file may come from another tool: columns in any order, texts large or small, null columns left out.
+    file may come from another tool: columns in any order, texts large or small, null columns left out. With `lean` the column
+    `mops` may be of the type `LEAN_MOPS`.
     Raises FileNotFoundError, DamagedFile, and HistoryError for a file without such a table.
     """
     refuse_damage(path)
     if groups is None and keep is None and (examined := take_examined(path)) is not None:
         names = [name for name in schema.names if name in examined.column_names]
-        table = _Conformed(path, schema)(examined.select(names))
+        examined = examined.select(names)
+        if "mops" in names and examined["mops"].type == LEAN_MOPS:
+            place = examined.schema.get_field_index("mops")
+            if lean:
+                schema = schema.set(schema.get_field_index("mops"), schema.field("mops").with_type(LEAN_MOPS))
+            else:
+                examined = examined.set_column(place, "mops", widen(examined["mops"]))
+        table = _Conformed(path, schema)(examined)
         table = table.replace_schema_metadata(_own_metadata(examined.schema))
         return table if order is None else _ordered(path, table, order)
     try:
@@ -425,27 +435,30 @@ class _Conformed:
         return pa.Table.from_arrays([self._column(found, field) for field in self._schema], schema=self._schema)
 
     def _column(self, found: pa.Table, field: pa.Field) -> pa.ChunkedArray:
+        if field.name not in found.schema.names and field.nullable:
+            return self._null_column(len(found), field)
         column = _column(self._path, found, field)
-        if column.null_count < len(column) or not len(column):
-            return column
+        return column if column.null_count < len(column) or not len(column) else self._null_column(len(column), field)
+
+    def _null_column(self, rows: int, field: pa.Field) -> pa.ChunkedArray:
         nulls = self._nulls.get(field.name)
-        if nulls is None or len(nulls) < len(column):
-            nulls = self._nulls[field.name] = pa.nulls(len(column), field.type)
-        return pa.chunked_array([nulls[: len(column)]], type=field.type)
+        if nulls is None or len(nulls) < min(rows, _ROW_GROUP):
+            nulls = self._nulls[field.name] = pa.nulls(min(rows, _ROW_GROUP), field.type)
+        chunks = [nulls[: min(_ROW_GROUP, rows - begin)] for begin in range(0, rows, _ROW_GROUP)]
+        return pa.chunked_array(chunks, type=field.type)
 
 
 def _column(path: Path, found: pa.Table, field: pa.Field) -> pa.ChunkedArray:
     if field.name not in found.schema.names:
-        if not field.nullable:
-            raise HistoryError(f"{path} lacks the required column {field.name!r}.")
-        return pa.chunked_array([pa.nulls(len(found), field.type)])
+        raise HistoryError(f"{path} lacks the required column {field.name!r}.")
     column = found[field.name]
     if column.null_count and not field.nullable:
         raise HistoryError(f"{path} has nulls in column {field.name!r}, which allows none.")
     try:
         if pa.types.is_dictionary(field.type) and not pa.types.is_dictionary(column.type):
             column = column.cast(field.type.value_type).dictionary_encode()
-        column = column.cast(field.type)
+        if column.type != field.type:  # even a cast to itself copies a dictionary's places
+            column = column.cast(field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise HistoryError(
             f"{path} has a column {field.name!r} of {column.type}, not {field.type} ({error})."

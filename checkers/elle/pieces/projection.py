@@ -112,7 +112,7 @@ def nodes_as_transactions(nodes: pa.Table) -> Transactions:
         end=none,
         elements=none,
         keys=none,
-        time=none,
+        time=pa.chunked_array([], pa.int64()),
         memory=pa.chunked_array([], pa.int64()),
     )
 
@@ -217,7 +217,7 @@ def restore(rows: pa.Table, *, by_appearance: bool) -> Projection:
         end=end,
         elements=elements,
         keys=keys,
-        time=np.zeros(len(moments), np.int64),
+        time=pa.chunked_array([np.zeros(len(moments), np.int64)]),
         memory=table["vs"],
     )
     return Projection(transactions, ids[starts], invoked, completed, _numbers(table, "at"))

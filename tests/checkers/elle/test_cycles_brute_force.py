@@ -56,7 +56,7 @@ def intervals(random: Random, count: int) -> Transactions:
         end=nothing,
         elements=nothing,
         keys=nothing,
-        time=nothing,
+        time=pa.chunked_array([], pa.int64()),
         memory=pa.chunked_array([], pa.int64()),
     )
 
