@@ -14,7 +14,7 @@ import numpy as np
 
 from schemaquake.checkers.elle import append_scans as scans
 from schemaquake.checkers.elle.append_scans import Orders
-from schemaquake.checkers.elle.arrays import Flags, Longs
+from schemaquake.checkers.elle.arrays import Flags, Ints, Longs
 from schemaquake.checkers.elle.graphs import Graph, graph
 from schemaquake.checkers.elle.slots import Slots, Writers, slots_and_writers
 from schemaquake.checkers.elle.transactions import APPEND, FAIL, Transactions
@@ -46,7 +46,7 @@ class Appends:
     writers: Writers
     orders: Orders
     longest: Longs
-    version: Longs
+    version: Ints
     partner: Longs
     found: Mapping[str, Longs]
 

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from schemaquake.checkers.elle.arrays import Bytes, Flags, Ints, Longs, Mask
+from schemaquake.checkers.elle.arrays import Bytes, Flags, Ints, Longs, Mask, Numbers
 from schemaquake.checkers.elle.graphs import PASS, RW, WR, WW
 from schemaquake.checkers.elle.slots import Slots, Writers, slot_of
 from schemaquake.checkers.elle.transactions import APPEND, FAIL, OK, READ, Ops
@@ -65,8 +65,8 @@ class Orders(NamedTuple):
 
     start: Longs
     writer: Ints
-    slot: Longs
-    position: Longs
+    slot: Ints
+    position: Ints
     dirty: Mask
     aborted: Ints
     garbage: Ints
@@ -96,9 +96,9 @@ def orders_of(ops: Ops, slots: Slots, writers: Writers, longest: Longs) -> Order
     for k in range(keys):
         start[k + 1] = start[k] + (0 if longest[k] < 0 else ops.end[longest[k]] - ops.begin[longest[k]])
     writer = np.full(start[keys], _NO_WRITER, np.int32)
-    slot = np.full(start[keys], -1, np.int64)
+    slot = np.full(start[keys], -1, np.int32)
     dirty = np.zeros(start[keys], np.bool_)
-    position = np.full(len(writers.writer), -1, np.int64)
+    position = np.full(len(writers.writer), -1, np.int32)
     aborted = np.full(keys, _NEVER, np.int32)
     garbage = np.full(keys, _NEVER, np.int32)
     repeated = np.full(keys, _NEVER, np.int32)
@@ -130,9 +130,9 @@ def orders_of(ops: Ops, slots: Slots, writers: Writers, longest: Longs) -> Order
 
 
 @compiled
-def inspect_reads(ops: Ops, slots: Slots, writers: Writers, orders: Orders, longest: Longs, flags: Flags) -> Longs:
+def inspect_reads(ops: Ops, slots: Slots, writers: Writers, orders: Orders, longest: Longs, flags: Flags) -> Ints:
     """Find the version of every committed read (a position, or EMPTY …), and flag what is wrong with it, in `flags`."""
-    version = np.full(len(ops.f), EMPTY, np.int64)
+    version = np.full(len(ops.f), EMPTY, np.int32)
     seen = np.full(1, -1, np.int64)
     for t in range(len(ops.status)):
         if ops.status[t] != OK:
@@ -162,7 +162,7 @@ def inspect_reads(ops: Ops, slots: Slots, writers: Writers, orders: Orders, long
 
 
 @compiled
-def _equal(elements: Longs, one: int, other: int, length: int) -> bool:
+def _equal(elements: Numbers, one: int, other: int, length: int) -> bool:
     """Tell whether two lists are equal, which begin there. To its end without a branch: so the machine compares several at once."""
     this, that = elements[one : one + length], elements[other : other + length]
     differing = np.int64(0)
@@ -282,7 +282,7 @@ def inspect_future(  # noqa: C901 - a compiled loop has all its parts in sight
 
 
 @compiled
-def lost_updates(ops: Ops, orders: Orders, version: Longs, suspects: Longs, flags: Flags) -> Longs:
+def lost_updates(ops: Ops, orders: Orders, version: Ints, suspects: Longs, flags: Flags) -> Longs:
     """LOST at the first read of a key, by a transaction that then appended to it, of a version that another one did so with.
 
     `suspects` are the transactions that appended to a key after they had read it. Returns for every such
@@ -335,7 +335,7 @@ def _same(ops: Ops, one: int, other: int) -> bool:
 
 @compiled
 def dependencies(
-    ops: Ops, slots: Slots, writers: Writers, orders: Orders, version: Longs
+    ops: Ops, slots: Slots, writers: Writers, orders: Orders, version: Ints
 ) -> tuple[int, Ints, Ints, Bytes]:
     """Build the dependencies: (number of nodes, transactions and then junctions; source, target and kind of every edge).
 
@@ -409,7 +409,7 @@ def _around_reads(  # noqa: C901 - as above
     ops: Ops,
     writers: Writers,
     orders: Orders,
-    version: Longs,
+    version: Ints,
     after: Ints,
     source: Ints,
     target: Ints,

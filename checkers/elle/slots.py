@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from schemaquake.checkers.elle.arrays import Ints, Longs, Mask
-from schemaquake.checkers.elle.transactions import APPEND, Ops, Transactions
+from schemaquake.checkers.elle.transactions import APPEND, MOST, Ops, Transactions
 from schemaquake.harness.compiled import compiled
 from schemaquake.harness.errors import HistoryError
 
@@ -39,7 +39,7 @@ class Writers(NamedTuple):
 
     writer: Ints
     final: Mask
-    at: Longs
+    at: Ints
 
 
 def slots_and_writers(transactions: Transactions, written: int) -> tuple[Slots, Writers]:
@@ -48,6 +48,10 @@ def slots_and_writers(transactions: Transactions, written: int) -> tuple[Slots, 
     Values that registers were only read to have get a slot, too. Raises HistoryError if a value is written twice.
     """
     slots, count = _slots(transactions, written)
+    if count > MOST:
+        raise HistoryError(
+            f"{count:,} values are too many to be judged at once: they are judged in pieces with --memory"
+        )
     writers, one, other = _writers_of(transactions.ops, slots, count, written)
     if other >= 0:
         _, key, value = transactions.micro_operation(other)
@@ -70,7 +74,7 @@ def _slots(transactions: Transactions, written: int) -> tuple[Slots, int]:
         size = np.where(count > 0, high - low + 1, 0)
         return Slots(True, _starts(size), size, low, np.zeros(0, np.int64)), int(size.sum())
     chosen = (transactions.f == written) | (transactions.given & reads)
-    key, value = transactions.key[chosen], transactions.value[chosen]
+    key, value = transactions.key[chosen], transactions.value[chosen].astype(np.int64, copy=False)
     order = np.lexsort((value, key))
     key, value = key[order], value[order]
     new = np.ones(len(key), np.bool_)
@@ -130,7 +134,7 @@ def _writers_of(ops: Ops, slots: Slots, count: int, written: int) -> tuple[Write
     """Find the writer of each of `count` slots; and two micro-operations that wrote the same, or −1 and −1."""
     writer = np.full(count, -1, np.int32)
     final = np.ones(count, np.bool_)
-    by = np.full(count, -1, np.int64)
+    by = np.full(count, -1, np.int32)
     touched = np.full(len(slots.base), -1, np.int32)  # the transaction that wrote the key last
     previous = np.full(len(slots.base), -1, np.int64)  # and what slot
     for t in range(len(ops.status)):

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from schemaquake.checkers.elle.arrays import Bits, Bytes, Ints, Longs, Mask
+from schemaquake.checkers.elle.arrays import Bits, Bytes, Ints, Longs, Mask, Numbers
 from schemaquake.harness.compiled import compiled
 from schemaquake.harness.errors import HistoryError
 from schemaquake.harness.history.pairing import ends, positions_among
@@ -26,6 +26,7 @@ __all__ = [
     "APPEND",
     "FAIL",
     "INFO",
+    "MOST",
     "NEVER",
     "OK",
     "READ",
@@ -53,6 +54,9 @@ WRITE: Final = 2
 NEVER: Final = (1 << 31) - 1
 """When a transaction of unknown outcome completes: after everything."""
 
+MOST: Final = (1 << 31) - 8
+"""Micro-operations, values or elements that are counted with 32 bits, with room for numbers that mean something else."""
+
 _TYPES: Final = ("ok", "fail", "info", "invoke")
 _INVOKE: Final = 3
 _DENSE: Final = 4  # a table over the range of the keys may be this many times as long as there are micro-operations
@@ -65,11 +69,11 @@ class Ops(NamedTuple):
     status: Bytes
     f: Bytes
     key: Ints
-    value: Longs
+    value: Numbers  # Longs where they are of registers, as the next ones
     given: Mask
-    begin: Longs
-    end: Longs
-    elements: Longs | Ints  # Ints where the history is lean
+    begin: Numbers
+    end: Numbers
+    elements: Numbers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,11 +93,11 @@ class Transactions:
     first: Longs  # n + 1
     f: Bytes
     key: Ints
-    value: Longs
+    value: Numbers  # Longs where they are of registers, as the next ones
     given: Mask
-    begin: Longs
-    end: Longs
-    elements: Longs | Ints  # over memory that is not ours, see `_spanned`: only lists may be looked at
+    begin: Numbers
+    end: Numbers
+    elements: Numbers  # over memory that is not ours, see `_spanned`: only lists may be looked at
     keys: Longs
     time: pa.ChunkedArray  # ns, of every row of the history
     memory: pa.ChunkedArray  # what `elements` lies in
@@ -167,17 +171,22 @@ def read_transactions(history: pa.Table, kind: Kind) -> Transactions:
     invocation, completion, own = invocation[order], completion[order], own[order]
     status = types[completion] if len(types) else np.zeros(0, np.int8)
     status[completion < 0] = INFO
-    place = np.full(len(history), -1, np.int64)
+    place = np.full(len(history), -1, np.int32)
     first = _places([chunk.offsets for chunk in chunks], own, place)
+    elements, bases = _spanned([chunk.elements for chunk in chunks])
+    lean = mops.type == LEAN_MOPS
+    # Loops of registers know one type of each column.
+    value = np.int32 if lean and kind == "list-append" else np.int64
+    at = value if len(elements) <= MOST else np.int64
     columns = _Columns(
         f=np.empty(first[-1], np.int8),
-        key=np.empty(first[-1], np.int32 if mops.type == LEAN_MOPS else np.int64),
-        value=np.empty(first[-1], np.int64),
+        key=np.empty(first[-1], np.int32 if lean else np.int64),
+        value=np.empty(first[-1], value),
         given=np.empty(first[-1], np.bool_),
-        begin=np.empty(first[-1], np.int64),
-        end=np.empty(first[-1], np.int64),
+        begin=np.empty(first[-1], at),
+        end=np.empty(first[-1], at),
     )
-    elements = _gathered(chunks, place, columns)
+    _gather_all(chunks, bases, place, columns)
     if kind == "rw-register":
         elements = _unchanging(np.zeros(0, np.int64))  # what registers are read as is no list
     del place, chunks
@@ -297,11 +306,18 @@ def _numbers(column: pa.ChunkedArray) -> Ints:
     return np.concatenate(parts)
 
 
-def _places(offsets: list[Ints], rows: Ints, place: Longs) -> Longs:
-    """Find where each transaction's micro-operations begin, which is noted in `place` of its row, too."""
+def _places(offsets: list[Ints], rows: Ints, place: Ints) -> Longs:
+    """Find where each transaction's micro-operations begin, which is noted in `place` of its row, too.
+
+    Raises HistoryError if there are more than `MOST`.
+    """
     lengths = np.concatenate([np.zeros(0, np.int32), *(np.diff(of_chunk) for of_chunk in offsets)])[rows]
     first = np.zeros(len(rows) + 1, np.int64)
     np.cumsum(lengths, out=first[1:])
+    if first[-1] > MOST:
+        raise HistoryError(
+            f"{first[-1]:,} micro-operations are too many to be judged at once: they are judged in pieces with --memory"
+        )
     place[rows] = first[:-1]
     return first
 
@@ -318,20 +334,20 @@ class _Chunk(NamedTuple):
     valid: Mask
     offsets: Ints
     f: Bytes
-    key: Longs | Ints  # Ints where they are lean, as below
-    value: Longs | Ints
+    key: Numbers
+    value: Numbers
     given: Mask
     lists: Ints
-    elements: Longs | Ints
+    elements: Numbers
 
 
 class _Columns(NamedTuple):
     f: Bytes
-    key: Longs | Ints
-    value: Longs
+    key: Numbers
+    value: Numbers  # Longs where they are of registers, as the next ones
     given: Mask
-    begin: Longs
-    end: Longs
+    begin: Numbers
+    end: Numbers
 
 
 def _chunks(column: pa.ChunkedArray) -> Iterator[_Chunk]:
@@ -431,17 +447,15 @@ def _refuse_the_malformed(history: pa.Table, rows: Ints, kinds: Bytes) -> None:
             raise HistoryError(f"the transaction at index {index} has {what}: it cannot be judged")
 
 
-def _gathered(chunks: list[_Chunk], place: Longs, columns: _Columns) -> Longs | Ints:
-    """Fill the columns, where `place` says for each row (−1: nowhere); return an array in which all lists are found."""
-    elements, bases = _spanned([chunk.elements for chunk in chunks])
+def _gather_all(chunks: list[_Chunk], bases: list[int], place: Ints, columns: _Columns) -> None:
+    """Fill the columns, where `place` says for each row (−1: nowhere); lists of a chunk begin at its base."""
     row = 0
     for chunk, base in zip(chunks, bases, strict=True):
         _gather(*chunk[:-1], place[row : row + len(chunk.valid)], base, *columns)
         row += len(chunk.valid)
-    return elements
 
 
-def _spanned(parts: Sequence[Longs | Ints]) -> tuple[Longs | Ints, list[int]]:
+def _spanned(parts: Sequence[Numbers]) -> tuple[Numbers, list[int]]:
     """Lay one array over all parts where they lie in memory: (the array, the index at which each part begins).
 
     Elements are most of a history; to join them would take more time than all that is done with them, and the memory
@@ -454,7 +468,8 @@ def _spanned(parts: Sequence[Longs | Ints]) -> tuple[Longs | Ints, list[int]]:
     bases = [(part.ctypes.data - first.ctypes.data) // first.itemsize if len(part) else 0 for part in parts]
     assert all(part.ctypes.data % first.itemsize == 0 and part.flags.c_contiguous for part in used)
     span = max(base + len(part) for part, base in zip(parts, bases, strict=True))
-    return np.lib.stride_tricks.as_strided(first, shape=(span,), writeable=False), bases
+    spanning: Any = np.lib.stride_tricks.as_strided(first, shape=(span,), writeable=False)
+    return spanning, bases
 
 
 @compiled
@@ -462,18 +477,18 @@ def _gather(
     valid: Mask,
     offsets: Ints,
     f: Bytes,
-    key: Longs | Ints,
-    value: Longs | Ints,
+    key: Numbers,
+    value: Numbers,
     given: Mask,
     lists: Ints,
-    place: Longs,
+    place: Ints,
     base: int,
     to_f: Bytes,
-    to_key: Longs | Ints,
-    to_value: Longs,
+    to_key: Numbers,
+    to_value: Numbers,
     to_given: Mask,
-    to_begin: Longs,
-    to_end: Longs,
+    to_begin: Numbers,
+    to_end: Numbers,
 ) -> None:
     for row in range(len(valid)):
         to = place[row]
@@ -489,7 +504,7 @@ def _gather(
             to += 1
 
 
-def _dense(keys: Longs | Ints) -> tuple[Ints, Longs]:
+def _dense(keys: Numbers) -> tuple[Ints, Longs]:
     """Number the keys from 0: (the number of each, what the numbers stand for)."""
     if not len(keys):
         return np.zeros(0, np.int32), np.zeros(0, np.int64)
@@ -506,7 +521,7 @@ def numbered_by_appearance(low: int, high: int, count: int) -> bool:
 
 
 @compiled
-def _by_table(keys: Longs | Ints, low: int, size: int) -> tuple[Ints, Longs]:
+def _by_table(keys: Numbers, low: int, size: int) -> tuple[Ints, Longs]:
     number = np.full(size, -1, np.int32)
     names = np.empty(size, np.int64)
     dense = np.empty(len(keys), np.int32)

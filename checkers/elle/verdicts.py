@@ -80,8 +80,10 @@ def judge_transactions(history: pa.Table, question: Question, promises: Collecti
     now = question.lap("transactions", now)
     keys = analyse_keys(transactions, question.kind, promises)
     now = question.lap("orders", now)
+    _give_back()
     graph = keys.graph()
     now = question.lap("dependencies", now)
+    _give_back()
     cycles = find_cycles(transactions, graph, question.order, deadline=question.began + question.limit_s)
     now = question.lap("cycles", now)
     anomalies = _shown(transactions, keys, cycles, question)
@@ -102,6 +104,11 @@ def judge_transactions(history: pa.Table, question: Question, promises: Collecti
         stats=stats,
     )
     return concluded(findings, question)
+
+
+def _give_back() -> None:
+    """Give memory that earlier steps have freed back to the system: the allocator keeps it, and the next step is the largest."""
+    pa.default_memory_pool().release_unused()
 
 
 def register_stats(kept: Sequence[str], broken: Sequence[str], unordered: int) -> Mapping[str, JSON]:

@@ -198,7 +198,7 @@ def _register_sources(  # noqa: C901, PLR0912 - a compiled loop has all its part
 
 
 @compiled
-def _list_sources(ops: Ops, version: Longs, writer: Ints, keys: int) -> tuple[Ints, Bytes]:
+def _list_sources(ops: Ops, version: Ints, writer: Ints, keys: int) -> tuple[Ints, Bytes]:
     """Find sources as for registers; the one flag says that the transaction had appended to the key before it read it."""
     source = np.full(len(ops.f), _OWN, np.int32)
     flags = np.zeros(len(ops.f), np.int8)
@@ -223,7 +223,7 @@ def _list_sources(ops: Ops, version: Longs, writer: Ints, keys: int) -> tuple[In
 
 @compiled
 def _list_steps(
-    base: Longs, size: Longs, writers: Ints, start: Longs, order: Ints, position: Longs, readings: Readings
+    base: Longs, size: Longs, writers: Ints, start: Longs, order: Ints, position: Ints, readings: Readings
 ) -> Ints:
     """Link the writer of an element to the writer of the next one, and the last one to writers whose element no read shows."""
     steps = np.full((len(order) + len(writers), 4), -1, np.int32)

@@ -248,10 +248,12 @@ def _is_written(path: Path, file: pq.ParquetFile, descriptor: int, *, lean: bool
     """
     import pyarrow as pa  # noqa: PLC0415 - as above
 
+    from schemaquake.harness.history.lean_arrow import lean_arrow  # noqa: PLC0415 - as above
     from schemaquake.harness.history.lean_mops import narrow  # noqa: PLC0415 - as above
     from schemaquake.harness.model.records import LEAN_MOPS  # noqa: PLC0415 - as above
     from schemaquake.results.store.groups import read_stretches  # noqa: PLC0415 - as above
 
+    lean_arrow()
     schema = file.schema_arrow
     empty: list[str] = []
     if lean:

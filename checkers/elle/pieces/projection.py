@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from schemaquake.checkers.elle.arrays import Ints, Longs, Mask
+from schemaquake.checkers.elle.arrays import Ints, Longs, Mask, Numbers
 from schemaquake.checkers.elle.transactions import INFO, NEVER, Transactions
 from schemaquake.harness.compiled import compiled
 
@@ -141,7 +141,7 @@ def lay_out_micro_operations(transactions: Transactions, nodes: pa.Table, chosen
 
 
 @compiled
-def _beginnings(key: Ints, begin: Longs, end: Longs, elements: Longs, keys: int) -> Longs:
+def _beginnings(key: Ints, begin: Numbers, end: Numbers, elements: Numbers, keys: int) -> Longs:
     """Find for every list the longest one of its key, if the list is a beginning of that; −1 for itself and all others. Linear."""
     longest = np.full(keys, -1, np.int64)
     for n in range(len(key)):
@@ -162,7 +162,7 @@ def _beginnings(key: Ints, begin: Longs, end: Longs, elements: Longs, keys: int)
 
 
 @compiled
-def _lists(begin: Longs, end: Longs, elements: Longs) -> tuple[Longs, Longs]:
+def _lists(begin: Numbers, end: Numbers, elements: Numbers) -> tuple[Longs, Longs]:
     """Copy the lists one after another: (where each begins, all elements)."""
     offsets = np.zeros(len(begin) + 1, np.int64)
     for n in range(len(begin)):

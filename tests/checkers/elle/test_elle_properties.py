@@ -7,6 +7,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from examples import examples
 from hypothesis import given, settings
@@ -17,6 +18,9 @@ from small_histories import Transaction, renamed, shifted, table
 from schemaquake.checkers.elle.list_append import check_list_append
 from schemaquake.checkers.elle.models import MODELS
 from schemaquake.checkers.elle.rw_register import check_rw_register
+from schemaquake.checkers.weak_isolation.isolation import check_weak_isolation
+from schemaquake.harness.history.lean_mops import narrow
+from schemaquake.harness.model.records import LEAN_MOPS
 from schemaquake.harness.model.verdict import Verdict
 
 SEEDS = st.integers(0, 1 << 32)
@@ -97,6 +101,29 @@ def test_names_and_clocks_mean_nothing(seed: int, kind: Any) -> None:
     assert after.valid == before.valid
     assert after.figures["found"] == before.figures["found"]
     assert [one.type for one in after.anomalies] == [one.type for one in before.anomalies]
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(seed=SEEDS, kind=KINDS, rows=st.integers(1, 40))
+def test_lean_micro_operations_are_judged_alike(seed: int, kind: Any, rows: int) -> None:
+    history = table(disturbed(seed, kind))
+    check = {"list-append": check_list_append, "rw-register": check_rw_register}[kind]
+    levels = ["read-committed", "read-atomic", "causal"]
+    wide = check(history), check_weak_isolation(history, models=levels)
+    # Lists then lie in several places of memory.
+    chunks = [narrow(history["mops"].slice(begin, rows)) for begin in range(0, len(history), rows)]
+    mops = pa.chunked_array([chunk for part in chunks for chunk in part.chunks])
+    lean = history.set_column(history.schema.get_field_index("mops"), "mops", mops)
+    assert mops.type == LEAN_MOPS
+    for one, other in zip(wide, (check(lean), check_weak_isolation(lean, models=levels)), strict=True):
+        assert _untimed(other.to_json()) == _untimed(one.to_json())
+
+
+def _untimed(document: Any) -> Any:
+    """Leave out how long parts of a check took."""
+    if isinstance(document, dict):
+        return {name: _untimed(value) for name, value in document.items() if not name.endswith("_s")}
+    return [_untimed(one) for one in document] if isinstance(document, list) else document
 
 
 def _each(value: Any) -> list[Any]:

@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from schemaquake.harness.errors import HistoryError
-from schemaquake.harness.model.records import HISTORY
+from schemaquake.harness.history.lean_mops import widen
+from schemaquake.harness.model.records import HISTORY, LEAN_MOPS, MOPS
 from schemaquake.results.formats.reading import read_history
 from schemaquake.results.judging import judge as judge_module
 from schemaquake.results.judging.judge import judge
@@ -91,6 +92,60 @@ def test_what_was_decoded_is_taken_once_and_is_what_the_file_has(theirs):
     assert taken.equals(alone)
     assert take_examined(theirs) is None
     assert read_table(theirs, HISTORY, order="index").equals(alone)
+
+
+def transactions(*values: int) -> pa.Table:
+    """A history of one transaction a value, which appended it."""
+    mop = {"f": "append", "k": 1, "vs": None}
+    rows = [
+        {"index": n, "time": n, "process": 0, "type": "invoke", "f": "txn", "mops": [mop | {"v": value}]}
+        for n, value in enumerate(values)
+    ]
+    return pa.Table.from_pylist(rows, schema=HISTORY)
+
+
+def test_micro_operations_are_handed_over_lean_if_all_of_them_can_be(tmp_path, monkeypatch):
+    monkeypatch.setattr(examination, "_HANDED_FROM", 1)
+    path = tmp_path / "theirs.parquet"
+    for values, kind in (((1, 2, 3), LEAN_MOPS), ((1, 2, 1 << 40), MOPS)):
+        history = transactions(*values)
+        pq.write_table(history, path, row_group_size=1)
+        examine(path, hand_over=True)
+        handed = take_examined(path)
+        assert handed["mops"].type == kind
+        assert handed.num_rows == 3
+        for lean, expected in ((True, kind), (False, MOPS)):
+            examine(path, hand_over=True)
+            read = read_table(path, HISTORY, order="index", lean=lean)
+            assert read["mops"].type == expected
+            assert read.set_column(
+                9, "mops", widen(read["mops"]) if read["mops"].type == LEAN_MOPS else read["mops"]
+            ).equals(history)
+
+
+def test_a_column_that_the_footer_calls_empty_is_left_out_only_if_it_is(tmp_path, monkeypatch):
+    path = tmp_path / "theirs.parquet"
+    history = transactions(1, 2)
+    pq.write_table(history.set_column(7, "value", pa.array([None, "x"])), path, row_group_size=1)
+    for said, lean in ((["node", "key", "error"], True), (["value"], False)):
+        monkeypatch.setattr(examination, "_said_to_be_empty", lambda _, said=said: said)
+        with (tmp_path / "stream").open("wb") as out, pq.ParquetFile(path) as file:
+            assert examination._is_written(path, file, out.fileno(), lean=True) is lean
+        if lean:
+            with pa.ipc.open_stream(tmp_path / "stream") as stream:
+                table = stream.read_all()
+            assert table.column_names == ["index", "time", "process", "type", "f", "value", "mops"]
+            assert table["value"].to_pylist() == [None, "x"]
+
+
+def test_the_footer_says_which_columns_are_empty(tmp_path):
+    path = tmp_path / "theirs.parquet"
+    pq.write_table(transactions(1, 2).set_column(7, "value", pa.array([None, "x"])), path, row_group_size=1)
+    with pq.ParquetFile(path) as file:
+        assert examination._said_to_be_empty(file) == ["node", "key", "error"]
+    pq.write_table(transactions(1, 2), path, write_statistics=False)
+    with pq.ParquetFile(path) as file:
+        assert examination._said_to_be_empty(file) == []
 
 
 def test_a_reader_of_a_long_file_does_not_decode_it(theirs, monkeypatch):
