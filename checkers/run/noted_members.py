@@ -73,13 +73,21 @@ def _find_changed_members(evidence: Evidence, noted: Sequence[Note]) -> Iterator
     """Yield where two notes differ in what no operation can have changed, and where what is expected does not follow."""
     first = noted[0][1]["members"]
     concerned = {node for _, value in _operations(evidence) for node in value.get("nodes") or ()}
+    # A node that becomes another version keeps its address; 6.0 gives it another host id.
+    upgrades = {upgrade.index for upgrade in evidence.notes.upgrades.operations}
+    begun = [value for row, value in _operations(evidence) if row["type"] == "invoke" and row["index"] not in upgrades]
+    moved = {node for value in begun for node in value.get("nodes") or ()}
     initial = {node: member["expected"] for node, member in first.items()}
     for row, value in noted:
         members = value["members"]
         if members.keys() != first.keys():
             yield f"the notes of the members name different nodes: {listing(sorted(members.keys() ^ first.keys()))} not in each"
             continue
-        strange = [node for node in first if _differ(first[node], members[node], concerned=node in concerned)]
+        strange = [
+            node
+            for node in first
+            if _differ(first[node], members[node], concerned=node in concerned, moved=node in moved)
+        ]
         if strange:
             yield f"the notes of the members differ on {listing(strange)}, and no operation concerns the difference"
         shown = {node: member["state"] for node, member in members.items()}
@@ -89,12 +97,15 @@ def _find_changed_members(evidence: Evidence, noted: Sequence[Note]) -> Iterator
             yield f"what is expected of {listing(wrong)} in the note of the members of number {row['index']} does not follow from the operations"
 
 
-def _differ(first: Mapping[str, Any], other: Mapping[str, Any], *, concerned: bool) -> bool:
-    """Tell if two notes of a node differ in what is always the same; an operation on it may give it another address and host id."""
+def _differ(first: Mapping[str, Any], other: Mapping[str, Any], *, concerned: bool, moved: bool) -> bool:
+    """Tell if two notes of a node differ in what is always the same.
+
+    An operation that concerns it may give it another host id, and one that is no upgrade (`moved`) another address.
+    """
     if first["spare"] != other["spare"]:
         return True
     ids = {first["host_id"], other["host_id"]} - {None}
-    return not concerned and (first["address"] != other["address"] or len(ids) > 1)
+    return (not moved and first["address"] != other["address"]) or (not concerned and len(ids) > 1)
 
 
 def _operations(evidence: Evidence) -> Iterator[Note]:

@@ -66,6 +66,7 @@ class UpgradesChecker:
             tally.judge(_judge_change(change, upgrades, fates, evidence))
         for finding in _judge_releases(evidence, upgrades):
             tally.judge(finding)
+        tally.doubt(*_find_strange_effects(upgrades), *_find_strange_releases(evidence, upgrades))
         return tally.verdict(
             operations=dict(Counter(operation.outcome or "unended" for operation in upgrades.operations)),
             ended=upgrades.finished is not None,
@@ -226,6 +227,60 @@ _FATES: Final = {"ok": "accepted", "fail": "refused", "info": "unknown"}
 
 
 # ── what nodes are in the end ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _find_strange_effects(upgrades: Upgrades) -> Iterator[Doubt]:
+    """Yield the acknowledged operations that do not say what was done, and promises that are not the same for the whole upgrade."""
+    for operation in upgrades.operations:
+        what = f"op {operation.index} on {operation.node} was acknowledged, and its note"
+        if operation.outcome != "ok":
+            continue
+        if not any(attempt.get("outcome") == "ok" for attempt in operation.attempts):
+            yield Doubt("incomplete-run", f"{what} says of no attempt that it succeeded")
+        if operation.system is None:
+            yield Doubt("incomplete-run", f"{what} does not say what {operation.node} was afterwards")
+    ended = [one for one in upgrades.operations if one.outcome is not None]
+    if len({orjson.dumps(one.promises, option=orjson.OPT_SORT_KEYS) for one in ended}) > 1:
+        yield Doubt("incomplete-run", "the operations of the upgrade name different promises for mixed versions")
+
+
+def _find_strange_releases(evidence: Evidence, upgrades: Upgrades) -> Iterator[Doubt]:
+    """Yield each node that says on the way that it is another release than it was then, or that does not say it once.
+
+    Before the first operation on it a node is what it first said, and after an acknowledged one what that made of it.
+    Final readings of another release are `upgrade-without-effect`.
+    """
+    shown: dict[str, list[tuple[int, str, JSON]]] = {}
+    for sighting in evidence.sightings("version"):
+        if isinstance(sighting.definition, dict):
+            shown.setdefault(sighting.node, []).append(
+                (sighting.time, sighting.phase, sighting.definition.get("release"))
+            )
+    if not any(release is not None for readings in shown.values() for _, _, release in readings):
+        return
+    for node, readings in sorted(shown.items()):
+        begins = 0
+        for ends, phase, release in readings:
+            due = _due_release(node, begins, ends, upgrades, first=readings[0][2])
+            if release is None:
+                yield Doubt("unread", f"{node} does not say at {seconds(ends)} which release it is")
+                break
+            if due not in {None, release} and phase == "running":
+                yield Doubt("undecided", f"at {seconds(ends)} {node} says that it is {release}, and it was {due}")
+                break
+            begins = ends
+
+
+def _due_release(node: str, begins: int, ends: int, upgrades: Upgrades, *, first: JSON) -> JSON:
+    """Return the release that a node was from one time (ns) to another; None if it may have changed, or is not known."""
+    own = [one for one in upgrades.operations if one.node == node and one.stage != "finish"]
+    if any(one.invoked <= ends and begins <= one.ends for one in own):
+        return None
+    before = [one for one in own if one.ends < begins]
+    if not before:
+        return first
+    last = before[-1]
+    return last.system.rpartition(":")[2] if last.outcome == "ok" and last.system is not None else None
 
 
 def _judge_releases(evidence: Evidence, upgrades: Upgrades) -> Iterator[Anomaly]:

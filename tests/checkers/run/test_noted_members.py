@@ -187,3 +187,18 @@ def test_an_operation_that_ended_as_none_can_is_strange(lines: list[str]) -> Non
 def test_an_operation_that_failed_without_an_error_is_strange() -> None:
     lines = [*notes(), *operation("fail", effect={"attempts": []})]
     assert len(strange(*lines, error=None)) == 1
+
+
+def test_a_node_that_becomes_another_version_keeps_its_address_but_not_its_host_id() -> None:
+    value = {"operation": 1, "nodes": ["n2"], "parameters": {"stage": "node"}, "becomes": {"n2": "normal"}}
+    lines = [
+        f"@{at} -- n2 {kind} rolling-upgrade {orjson.dumps({**value, **effect}).decode()}"
+        for at, kind, effect in ((10_000, "invoke", {}), (15_000, "ok", {"effect": {"attempts": [ATTEMPT]}}))
+    ]
+    after = deepcopy(THREE)
+    after["n2"]["host_id"] = "another"
+    assert strange(*notes(after=after), *lines) == []
+    after["n2"]["address"] = "10.0.0.9"
+    assert set(strange(*notes(after=after), *lines)) == {
+        "the notes of the members differ on n2, and no operation concerns the difference"
+    }

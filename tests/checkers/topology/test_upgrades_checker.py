@@ -222,6 +222,51 @@ def test_refusals_that_were_promised_are_no_outage_and_the_same_ones_later_are()
         assert [one.type for one in result.anomalies] == kinds
 
 
+def doubts(*lines, observations=()):
+    result = verdict(*lines, observations=observations)
+    assert result.anomalies == ()
+    return [doubt.text for doubt in result.doubts]
+
+
+@pytest.mark.parametrize(("attempts", "system"), [((), NEW), ((SERVED,), None), ((ENDED | {"timed_out": True},), NEW)])
+def test_an_acknowledged_operation_says_what_was_done_and_what_the_node_is(attempts, system):
+    lines = [*NODES[:4], *stage(3, "n3", 500, 600, attempts=attempts, system=system), *END]
+    (text,) = doubts(*lines)
+    missing = "says of no attempt that it succeeded" if system else "does not say what n3 was afterwards"
+    assert text.endswith(missing)
+    failed = stage(3, "n3", 500, 600, attempts=attempts, system=system, outcome="info")
+    assert not any("was acknowledged" in one for one in doubts(*NODES[:4], *failed)), "one that was not need not"
+
+
+def test_promises_are_those_of_the_whole_upgrade():
+    other = stage(3, "n3", 500, 600, schema_changes={"old": "unsupported", "new": "unsupported"})
+    assert doubts(*NODES[:4], *other, *END) == [
+        "the operations of the upgrade name different promises for mixed versions"
+    ]
+    assert doubts(*NODES[:4], *stage(3, "n3", 500, 600, outcome=None)) == ["the upgrade of n3 was begun and has no end"]
+
+
+def release_on_the_way(*shown, lines=(*NODES, *END)):
+    rows = [f'@{at} running n1 version v {{"epoch": null, "release": {release}}}' for at, release in shown]
+    return doubts(*lines, observations=rows)
+
+
+def test_on_the_way_a_node_is_the_release_that_the_operations_made_it():
+    old, new = '"5.0.9"', '"6.0-alpha2"'
+    assert release_on_the_way((50, old), (90, old), (150, new), (170, old), (210, new), (250, new)) == []
+    assert release_on_the_way((50, old), (150, old), (210, old), (250, new)) == [], "that reading began before the end"
+    assert release_on_the_way((50, old), (90, new), (250, new)) == [
+        "at 0.090 s n1 says that it is 6.0-alpha2, and it was 5.0.9"
+    ]
+    assert release_on_the_way((50, old), (210, new), (250, old), (260, old)) == [
+        "at 0.250 s n1 says that it is 5.0.9, and it was 6.0-alpha2"
+    ]
+    assert release_on_the_way((50, old), (210, "null")) == ["n1 does not say at 0.210 s which release it is"]
+    assert release_on_the_way((50, "null"), (210, "null")) == [], "nodes of this system do not say it"
+    failed = stage(1, "n1", 100, 200, outcome="info", attempts=[ENDED | {"timed_out": True}])
+    assert len(release_on_the_way((50, old), (210, old), (250, old), lines=failed)) == 1, "it may be either"
+
+
 def option(release, chunk, name, phase="settled,restarted"):
     return f'{phase} n1 table k.{name} id={name}{name} a:int* {{"options": {{"comment": "", "chunk": "{chunk}"}}}}'
 
