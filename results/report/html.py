@@ -24,6 +24,7 @@ from markupsafe import Markup
 
 from schemaquake.harness.model.records import keyspace_of, plain
 from schemaquake.harness.model.verdict import Anomaly, Verdict
+from schemaquake.harness.standard_streams import printable
 from schemaquake.results.findings.description import describe_cause, describe_rate
 from schemaquake.results.findings.finding import Finding
 from schemaquake.results.mode import mode_of
@@ -158,6 +159,13 @@ def code_spans(text: str) -> Markup:
     )
 
 
+def _printable(value: Any) -> Any:
+    """Return a text with what a browser would hide or obey written out: a change of direction shows one name as another."""
+    if isinstance(value, Markup):
+        return Markup(printable(value))  # noqa: S704 - what is written out are a backslash, letters and digits
+    return printable(value) if isinstance(value, str) else value
+
+
 @cache
 def _environment() -> Environment:
     environment = Environment(
@@ -166,6 +174,7 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=_printable,
     )
     environment.filters |= {
         "code_spans": code_spans,

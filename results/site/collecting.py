@@ -20,12 +20,12 @@ from typing import Final
 import orjson
 
 from schemaquake.harness.errors import HistoryError, PlanError
+from schemaquake.harness.standard_streams import printable
 from schemaquake.results.bundle.archive import SUFFIX
 from schemaquake.results.bundle.verification import open_bundle, verify_bundle
 from schemaquake.results.corpus.reading import read_runs, read_summaries
 from schemaquake.results.site.records import RecordReader, SiteRecord, file_name, record_of
 from schemaquake.results.site.run_page import render_run_page
-from schemaquake.results.store.run_folders import printable
 from schemaquake.results.store.store import Store
 from schemaquake.results.summary.summarise import FILE_NAME, read_summary
 
@@ -52,7 +52,7 @@ class Source:
     @property
     def key(self) -> str:
         """The name under which it is remembered: its path."""
-        return printable(str(self.folder))
+        return _key(self.folder)
 
     @property
     def run(self) -> Path | None:
@@ -193,6 +193,11 @@ class _Pages:
         write_if_changed(path, content)
 
 
+def _key(path: Path) -> str:
+    """Return a path as text that any file can hold; different paths are different texts."""
+    return printable(str(path).replace("\\", "\\\\"))
+
+
 def _page(site: Path, record: SiteRecord) -> Path:
     return site / "runs" / f"{record.row.page}.html"
 
@@ -263,12 +268,12 @@ def _of_corpus(
     corpus: Path, known: Mapping[str, tuple[str, bytes]], site: Path
 ) -> Iterator[tuple[str, _Made | None, str]]:
     """Yield the key of each run of a corpus with its record, and its page if it is new, or None and the reason."""
-    runs = {f"{printable(str(corpus))}#{one.run}": one for one in read_runs(corpus)}
+    runs = {f"{_key(corpus)}#{one.run}": one for one in read_runs(corpus)}
     new = []
     for key, one in runs.items():
         state, line = known.get(key, ("", b""))
         if one.state not in {"judged", "incomplete"}:
-            yield f"{printable(str(corpus))}/{one.name}", None, f"{one.state}: {one.reason}"
+            yield f"{_key(corpus)}/{one.name}", None, f"{one.state}: {one.reason}"
         elif state == one.digest and (site / "runs" / f"{file_name(one.name)}.html").exists():
             yield key, _Made(line=line, page=None, state=state), ""
         else:
@@ -276,7 +281,7 @@ def _of_corpus(
     for one, summary in read_summaries(corpus, new):
         record = record_of(summary, has_report=False)
         page = render_run_page(summary, record.row).encode()
-        yield f"{printable(str(corpus))}#{one.run}", _Made(line=record.to_bytes(), page=page, state=one.digest), ""
+        yield f"{_key(corpus)}#{one.run}", _Made(line=record.to_bytes(), page=page, state=one.digest), ""
 
 
 def write_if_changed(path: Path, content: bytes) -> bool:

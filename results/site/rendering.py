@@ -11,6 +11,7 @@ import orjson
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 import schemaquake
+from schemaquake.harness.standard_streams import printable
 from schemaquake.results.report.findings import references_of
 from schemaquake.results.report.html import code_spans
 from schemaquake.results.wording import VERDICT_MARK, counted, length_of_time, system_name, verdict_name
@@ -53,8 +54,8 @@ MARKS: Final[Mapping[str, str]] = {
 
 
 def render(template: str, *, depth: int, **values: Any) -> str:
-    """Render a page that lies `depth` folders below the site's root."""
-    return _environment().get_template(template).render(root="../" * depth, policy=POLICY, **values)
+    """Render a page that lies `depth` folders below the site's root. What a browser would hide or obey in a text is written out."""
+    return printable(_environment().get_template(template).render(root="../" * depth, policy=POLICY, **values))
 
 
 def families(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -75,10 +76,19 @@ def families(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def shard(name: str, number: int, rows: object) -> bytes:
     """Render a script that hands data to the page: scripts are what a page from a folder may load, and nothing else."""
-    text = orjson.dumps([name, number, rows]).decode()
+    text = orjson.dumps([name, number, _printable(rows)]).decode()
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return f"sq.load({text});\n".encode()
+
+
+def _printable(value: Any) -> Any:
+    """Return JSON with the characters of its texts that a browser would hide or obey written out."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, Mapping):
+        return {key: _printable(each) for key, each in value.items()}
+    return [_printable(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 @cache

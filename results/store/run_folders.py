@@ -8,14 +8,7 @@ from pathlib import Path
 
 from schemaquake.harness.errors import PlanError
 
-__all__ = ["find_runs", "printable"]
-
-
-def printable(path: str) -> str:
-    """Return a path or its name as text that any file can hold. Bytes that are no UTF-8 are escaped; different paths are different texts."""
-    if path.isprintable() and "\\" not in path:
-        return path
-    return os.fsencode(path.replace("\\", "\\\\")).decode("utf-8", "backslashreplace")
+__all__ = ["find_runs"]
 
 
 def find_runs(paths: Iterable[Path]) -> list[Path]:

@@ -239,10 +239,25 @@ def test_folders_whose_names_are_not_utf_8_are_read_and_named(runs, tmp_path):
     published = publish([tmp_path / "runs"], tmp_path / "site")
     assert published.runs == 1
     ((name, reason),) = published.unread
-    assert name == "rubbish\\xfe"
-    assert "rubbish\\xfe" in reason
-    assert "rubbish\\xfe" in (tmp_path / "site" / "index.html").read_text("utf-8")
+    assert name == "rubbish\\udcfe"
+    assert "rubbish\\udcfe" in reason
+    assert "rubbish\\udcfe" in (tmp_path / "site" / "index.html").read_text("utf-8")
     assert publish([tmp_path / "runs"], tmp_path / "site").written == 0
+
+
+def test_a_name_cannot_turn_its_letters_round_or_hide_some(runs, tmp_path):
+    turned, hidden = "\u202ednuof", "\u2066not\u200bseen\u2069"
+    further_run(runs / RUN, tmp_path / "runs" / turned, system=f"cassandra:5{turned}", workloads=[hidden], error=hidden)
+    judged_run(tmp_path / "runs" / hidden)
+    publish([tmp_path / "runs"], tmp_path / "site")
+    texts = {
+        name: content.decode() for name, content in files(tmp_path / "site").items() if name.endswith((".html", ".js"))
+    }
+    assert [name for name, text in texts.items() if re.search("[\u200b-\u200f\u202a-\u202e\u2060-\u2069]", text)] == []
+    assert "\\u202ednuof" in texts["runs.html"]
+    assert "\\\\u202ednuof" in texts["data/runs-000.js"], "a text and not an escape"
+    (report,) = (text for name, text in texts.items() if name.startswith("reports/"))
+    assert "\\u2066not\\u200bseen" in report
 
 
 @pytest.mark.parametrize(
