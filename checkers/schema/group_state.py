@@ -26,6 +26,11 @@ __all__ = ["find_strange_groups", "find_strange_logs"]
 
 _MOVED: Final = 10_000_000_000
 """The time after an operation on the ring in which it may still go on."""
+_FEW: Final = 2
+"""The number of members of which one alone may vote: of more, two or three do in every release."""
+_OF_NODE: Final = frozenset({"id", "upgrade_state", "schema_version"})
+_OF_GROUP: Final = _OF_NODE | {"members", "voters"}
+_OF_RING: Final = frozenset({"topology", "nodes"})
 
 
 # ── the log ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -117,12 +122,14 @@ def find_strange_groups(logs: Sequence[NodeLog], case: Evidence) -> Iterator[Dou
         yield from _find_missing_parts(read)
     caught_up = [log for log in read if log.caught_up]
     yield from _find_odd_voters(caught_up)
+    yield from _find_other_groups(read)
     yield from _find_older_topology(sorted(caught_up, key=lambda log: log.began))
     for phase in PHASES:
         of_phase = [log for log in caught_up if log.phase == phase]
         times = [log.began for log in of_phase]
         if len(of_phase) > 1 and not case.notes.membership.is_changing(min(times), max(times), spread_ns=_MOVED):
             yield from _find_differences(phase, of_phase)
+            yield from _find_unasked_transitions(phase, of_phase)
 
 
 def _parts(group: Mapping[str, Any]) -> frozenset[str]:
@@ -131,11 +138,17 @@ def _parts(group: Mapping[str, Any]) -> frozenset[str]:
     return frozenset({*group, *(f"topology.{name}" for name in inner)})
 
 
+def _written_parts(group: Mapping[str, Any]) -> frozenset[str]:
+    """Return the parts that every reading of such a group has, whatever its release: the reader writes them together."""
+    of_group = _OF_GROUP if group.get("id") is not None else _OF_NODE
+    return of_group | (_OF_RING if group.keys() & _OF_RING else frozenset())
+
+
 def _find_missing_parts(logs: Sequence[NodeLog]) -> Iterator[Doubt]:
     """Yield what a node does not tell of its group, and others do, or it does in another reading."""
     known = frozenset[str]().union(*(_parts(log.group) for log in logs))
     for log in logs:
-        if missing := sorted(known - _parts(log.group)):
+        if missing := sorted((known | _written_parts(log.group)) - _parts(log.group)):
             yield Doubt(
                 "unread", f"{phase_text(log.phase)} {log.node} tells nothing of {listing(missing)} of its group"
             )
@@ -146,9 +159,34 @@ def _find_odd_voters(logs: Sequence[NodeLog]) -> Iterator[Doubt]:
         members, voters = log.group.get("members"), log.group.get("voters")
         if members is None or voters is None:
             continue
+        if len(voters) == 1 and len(set(members)) > _FEW:
+            text = f"{phase_text(log.phase)} {log.node} knows one member that votes, of {len(members)}"
+            yield Doubt("undecided", text)
         if not voters or len(set(voters)) < len(voters) or not set(voters) <= set(members):
             text = f"{phase_text(log.phase)} the members that vote are not members of the group of {log.node}, or none, or twice"
             yield Doubt("undecided", text)
+
+
+def _find_other_groups(logs: Sequence[NodeLog]) -> Iterator[Doubt]:
+    """Yield a node that was of another group before the restart: only an operator gives it another one, and none does then."""
+    before: dict[str, NodeLog] = {}
+    for log in sorted(logs, key=lambda log: log.began):
+        first = before.setdefault(log.node, log)
+        if first.group.get("id") != log.group.get("id"):
+            text = f"{phase_text(log.phase)} {log.node} is of group {log.group.get('id')}, and was of {first.group.get('id')}"
+            yield Doubt("undecided", text)
+
+
+def _find_unasked_transitions(phase: str, logs: Sequence[NodeLog]) -> Iterator[Doubt]:
+    """Yield a change of the ring that nodes are in the middle of, while no operation goes on; tablets may move at any time."""
+    for log in logs:
+        transition = (log.group.get("topology") or {}).get("transition_state")
+        if transition is not None and "tablet" not in str(transition):
+            text = (
+                f"{phase_text(phase)} {log.node} is in the middle of {transition}, and no operation on the ring goes on"
+            )
+            yield Doubt("undecided", text)
+            return
 
 
 def _find_older_topology(logs: Sequence[NodeLog]) -> Iterator[Doubt]:

@@ -24,7 +24,7 @@ CALLS = (
 )  # fmt: skip
 FINAL = '@9000 -- info phase {"phase": "final-settled", "state": "begins"}'
 LOG = ((10, OTHER), (20, CREATE), (30, DROP))
-GROUP: Mapping[str, Any] = {"id": "g", "upgrade_state": "use_post_raft_procedures", "members": ["h1", "h2"], "nodes": {"h1": "normal", "h2": "normal"}, "topology": {"transition_state": None}}  # fmt: skip
+GROUP: Mapping[str, Any] = {"id": "g", "upgrade_state": "use_post_raft_procedures", "schema_version": None, "members": ["h1", "h2"], "voters": ["h1", "h2"], "nodes": {"h1": "normal", "h2": "normal"}, "topology": {"transition_state": None}}  # fmt: skip
 PASSED, REFUSED = {"passed": True, "seconds": 0.1}, {"passed": False, "seconds": 8.0, "why": "ConnectionRefusedError"}
 
 
@@ -312,8 +312,12 @@ def test_a_node_of_the_ring_that_is_no_member_is_a_stranger() -> None:
     found = finding(told("settled n1,n2", group=stranger))
     assert found.evidence["settled"] == {"nodes in the ring and in the group": {"n1": ["h3"], "n2": ["h3"]}}
     left = {**GROUP, "nodes": {**GROUP["nodes"], "h3": "left"}}
-    moving = {**stranger, "topology": {"transition_state": "join_group0"}}
-    for clean in (left, moving, {key: GROUP[key] for key in ("id", "upgrade_state", "members")}):
+    moving = {**stranger, "topology": {"transition_state": "tablet migration"}}
+    for clean in (
+        left,
+        moving,
+        {key: GROUP[key] for key in ("id", "upgrade_state", "schema_version", "members", "voters")},
+    ):
         assert verdict(told("settled n1,n2", group=clean)).valid is True
 
 

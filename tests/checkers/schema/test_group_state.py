@@ -219,14 +219,14 @@ def test_a_node_that_tells_no_voters_hides_no_odd_ones_of_another() -> None:
         ),
         pytest.param(
             [
-                told("settled n1", topology={**TOPOLOGY, "transition_state": "x"}),
+                told("settled n1", topology={**TOPOLOGY, "transition_state": "tablet migration"}),
                 told("settled n2", topology={**TOPOLOGY, "version": 9}),
             ],
             CALLS,
             id="a topology that changes by itself",
         ),
         pytest.param(
-            [told("settled n1,n2", group=without("voters", "topology"))], CALLS, id="a release that tells less"
+            [told("settled n1,n2", group=without("nodes", "topology"))], CALLS, id="a release that tells less"
         ),
     ],
 )
@@ -253,3 +253,38 @@ def test_a_fence_that_goes_back_is_a_doubt_whatever_is_said_of_the_version() -> 
     older = {"version": None, "fence_version": 6, "transition_state": None}
     found = doubts(told("settled n1,n2"), told("restarted n1,n2", topology=older))
     assert sum("shows fence_version 6" in text and "had shown 7" in text for text in found) == 2
+
+
+@pytest.mark.parametrize(
+    ("readings", "words"),
+    [
+        pytest.param(of_all(group=without("voters")), "nothing of voters", id="no voters, told by none"),
+        pytest.param(of_all(group=without("members", "voters")), "nothing of members and voters", id="no members"),
+        pytest.param(of_all(group=without("topology")), "nothing of topology", id="states of nodes alone"),
+        pytest.param(
+            of_all(group={"id": None}), "nothing of schema_version and upgrade_state", id="nothing but no group"
+        ),
+        pytest.param(of_all(group={}), "nothing of id, schema_version and upgrade_state", id="nothing"),
+        pytest.param(of_all(voters=["h1"]), "one member that votes, of 3", id="one voter"),
+        pytest.param(
+            [told("settled n1,n2"), told("restarted n1,n2", id="h")], "is of group h, and was of g", id="another group"
+        ),
+        pytest.param(
+            [told("settled n1,n2"), told("restarted n1,n2", topology={**TOPOLOGY, "transition_state": "join_group0"})],
+            "in the middle of join_group0",
+            id="a transition that nobody asked for",
+        ),
+    ],
+)
+def test_what_all_nodes_tell_alike_is_held_against_what_a_group_always_is(
+    readings: list[list[str]], words: str
+) -> None:
+    found = doubts(*readings)
+    assert any(words in text for text in found), found
+
+
+def test_a_transition_of_an_operation_and_one_voter_of_two_members_are_no_doubt() -> None:
+    moving = of_all(topology={**TOPOLOGY, "transition_state": "join_group0"})
+    assert doubts(*moving, history=(*CALLS, BOOTSTRAP, FINAL)) == []
+    nodes = {"h1": "normal", "h2": "normal"}
+    assert doubts(*of_all(members=["h1", "h2"], nodes=nodes, voters=["h1"])) == []
