@@ -29,10 +29,13 @@ class KnownFinding:
     alone: bool = False
     """True if the statements need no others: whatever else raced, they are the cause of these symptoms."""
     upgrade_to: str | None = None
+    mechanism: str | None = None
 
     def fits(self, cause: Cause, types: Iterable[str]) -> bool:
         """Tell if a finding with this cause and these types of anomaly is this one."""
         if cause.era not in self.eras or (self.fault, self.upgrade_to) != (cause.fault, cause.upgrade_to):
+            return False
+        if self.mechanism not in (None, cause.mechanism):
             return False
         if self.alone:
             raced = {shape.f for shape in cause.statements}
@@ -68,4 +71,5 @@ def _read_entry(entry: Mapping[str, Any]) -> KnownFinding:
         symptoms=frozenset(entry.get("symptoms", ())),
         alone=entry.get("alone", False),
         upgrade_to=entry.get("upgrade_to"),
+        mechanism=entry.get("mechanism"),
     )

@@ -37,6 +37,8 @@ SAMPLES: Final = {
     "orphan-view": "WARN main: Not adding view m because the base table aa is unknown",
     "corrupt-sstable": "ERROR x: failed | CorruptSSTableException: Corrupted: /d/k/t/nb-1-big-Data.db",
     "stack-overflow": "ERROR x: failed | java.lang.StackOverflowError: null",
+    "hint-of-another-version": "ERROR HintsDispatcher:1: Exception in thread Thread[HintsDispatcher:1,1,HintsDispatcher] | "
+    "java.lang.IllegalArgumentException: serializedSize() called with non-matching version 14",
     "server-crashed": "ERROR -: Aborting on shard 0, in scheduling group main.",
     "state-machine-stopped": "ERROR shard 0:main: [6df5e7e8-b11a-4589-bedc-3207c0fb3ba9] applier fiber stopped because of the error: "
     "std::_Nested_exception<raft::state_machine_error> (State machine error at raft/server.cc:1218): "
@@ -500,10 +502,10 @@ def test_the_time_limit_leaves_the_rest_undecided() -> None:
 
 # ── properties ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
+# A lost file proves damage only in a run that says that nothing was dropped; these say nothing.
+WITHOUT_A_RUN = sorted(name for name in RULES if not kinds_of(name) and name != "lost-file")
 ENTRIES = st.lists(
-    st.tuples(
-        st.sampled_from(["n1", "n2", "n3"]), st.sampled_from(sorted(name for name in RULES if not kinds_of(name)))
-    ),
+    st.tuples(st.sampled_from(["n1", "n2", "n3"]), st.sampled_from(WITHOUT_A_RUN)),
     min_size=1,
 )
 

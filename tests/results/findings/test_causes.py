@@ -66,6 +66,7 @@ def test_entries_are_canonical_and_speak_of_what_there_is() -> None:
         assert entry.eras <= eras, entry.title
         assert entry.symptoms <= CATALOGUE.keys(), entry.title
         assert entry.tickets or entry.page, entry.title
+        assert entry.statements or entry.upgrade_to or (entry.mechanism and entry.symptoms), f"{entry.title}: fits all"
 
 
 def test_a_finding_is_known_on_its_designs_with_its_symptoms_and_its_fault() -> None:
@@ -85,6 +86,14 @@ def test_an_upgrade_is_known_by_the_design_that_nodes_were_becoming() -> None:
     assert known_finding(one, ["lost-column"]) is not None
     assert known_finding(replace(one, upgrade_to="system_schema"), ["lost-column"]) is None
     assert known_finding(replace(one, upgrade_to=None), ["lost-column"]) is None
+
+
+def test_a_symptom_without_a_cause_is_known_by_its_mechanism() -> None:
+    of_hints = cause(symptom="unexpected-log-error", mechanism="hint-of-another-version IllegalArgumentException")
+    assert known_finding(of_hints, ["unexpected-log-error"]) is not None
+    for mechanism in ("unexpected-exception IllegalArgumentException", "hint-of-another-version", None):
+        assert known_finding(replace(of_hints, mechanism=mechanism), ["unexpected-log-error"]) is None
+    assert known_finding(of_hints, ["lost-rows"]) is None
 
 
 def test_what_needs_no_other_statement_is_known_whatever_raced_unless_it_shows_more() -> None:
