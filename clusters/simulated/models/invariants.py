@@ -155,6 +155,12 @@ class GroupInvariants:
             text = f"{node.name} takes {', '.join(answered) or 'none'} for a majority of {', '.join(voters)}"
             self._report(node, "a majority confirms a leader", text)
 
+    def answered(self, node: Node, index: int, floor: int) -> None:
+        """Take note of a leader that answers a read barrier with an entry; `floor` is the last that was committed when it was asked."""
+        if index < floor:
+            text = f"{node.name} answers with entry {index}, and {floor} was committed before"
+            self._report(node, "a read barrier has all that was committed", text)
+
     def carried_out(self, node: Node, state: str, tables: Any) -> None:
         """Take note of the tables of a node that has carried out the command of that state."""
         first, known = self._carried_out.setdefault(state, (node.name, tables))

@@ -136,6 +136,8 @@ class MergedRows:
         breaches = Breaches()
         self._requests.data.invariants = RowInvariants(nodes, breaches, reuses_ids=self._release.speaks_thrift)
         self._invariants = None if self.flaws else MergeInvariants(breaches)
+        if self._order is not None:
+            self._order.invariants = self._invariants
 
     # ── a change ─────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -11,6 +11,7 @@ from hashlib import blake2b
 from typing import Any, Final
 
 from schemaquake.clusters.simulated.faces import Answers, Node, Server, Steps
+from schemaquake.clusters.simulated.models.schema_invariants import MergeInvariants
 from schemaquake.clusters.simulated.models.serving import serve_schema, server_of
 from schemaquake.clusters.simulated.processes import Sleep
 from schemaquake.clusters.simulated.said import ServerSaid
@@ -40,6 +41,8 @@ class Order:
         self._following: dict[str, Server] = {}
         """The servers that have caught up."""
         self._stamp_us = 0
+        self.invariants: MergeInvariants | None = None
+        """The observer of what nodes have merged; None: nobody looks."""
 
     def meet(self, node: Node) -> None:
         """Take note of a node, whose timestamps count from now on."""
@@ -77,6 +80,8 @@ class Order:
         node.disk.schema.merge(rows)
         serve_schema(node, self.schema)
         server_of(node).version = node.disk.schema.version()
+        if self.invariants is not None:
+            self.invariants.merged(node, rows)
 
 
 def recheck(node: Node, rows: Sequence[RowChange], flaws: frozenset[str]) -> None:

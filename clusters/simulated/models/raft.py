@@ -570,6 +570,7 @@ class Raft:
         if not role.is_leader or role.log.term_at(role.commit) != role.term:
             return None
         index, term = role.commit, role.term
+        floor = 0 if self.invariants is None else self.invariants.floor(role.log)
         for voters in role.members.majorities:
             answers: Answers = yield server_of(node).ask(
                 voters, "confirm", (role.log.group, term), need=len(voters) // 2 + 1, limit_ns=_CONFIRM_NS
@@ -578,7 +579,11 @@ class Raft:
                 return None
             if self.invariants is not None:
                 self.invariants.confirmed(node, voters, answers.answers)
-        return index if role.term == term and role.is_leader else None
+        if role.term != term or not role.is_leader:
+            return None
+        if self.invariants is not None:
+            self.invariants.answered(node, index, floor)
+        return index
 
     # ── members ──────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -113,6 +113,8 @@ class Rows:
         breaches = Breaches()
         self._requests.data.invariants = self._ring.rows = RowInvariants(nodes, breaches)
         self._invariants = None if self.flaws else MergeInvariants(breaches)
+        if self._order is not None:
+            self._order.invariants = self._invariants
 
     # ── a change ─────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -337,13 +337,16 @@ def test_a_majority_confirms_and_a_state_is_the_same_everywhere():
     seen.carried_out(nodes["n2"], "s1", "tables")
     seen.founded(nodes["n1"], anew=False)
     seen.founded(nodes["n3"], anew=True)
+    seen.answered(nodes["n1"], 4, 4)
     assert said(nodes) == []
+    seen.answered(nodes["n1"], 3, 4)
     seen.confirmed(nodes["n1"], NAMES, ["n1"])
     seen.carried_out(nodes["n2"], "s2", "tables")
     seen.carried_out(nodes["n3"], "s2", "others")
     seen.founded(nodes["n2"], anew=False)
     assert sorted(said(nodes)) == [
-        "a cluster has one group", "a majority confirms a leader", "a state is the same everywhere",
+        "a cluster has one group", "a majority confirms a leader", "a read barrier has all that was committed",
+        "a state is the same everywhere",
     ]  # fmt: skip
 
 
