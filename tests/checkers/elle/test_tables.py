@@ -9,6 +9,7 @@ import pytest
 
 from schemaquake.checkers.elle.list_append import ListAppend
 from schemaquake.checkers.elle.rw_register import RwRegister
+from schemaquake.harness.history.lean_mops import narrow
 from schemaquake.harness.model.records import HISTORY, Records
 from schemaquake.harness.model.verdict import Verdict
 
@@ -43,7 +44,12 @@ def history(*transactions: tuple[str | None, MicroOps]) -> pa.Table:
 
 
 def judge(checker: Any, *transactions: tuple[str | None, MicroOps]) -> Verdict:
-    verdict: Verdict = checker.check(Records.of(history(*transactions)), limit_s=10)
+    """Judge them as they are and with lean micro-operations: the verdicts are one."""
+    wide = history(*transactions)
+    verdict: Verdict = checker.check(Records.of(wide), limit_s=10)
+    lean = wide.set_column(HISTORY.get_field_index("mops"), "mops", narrow(wide["mops"]))
+    same: Verdict = checker.check(Records.of(lean), limit_s=10)
+    assert (same.valid, same.doubts, same.anomalies) == (verdict.valid, verdict.doubts, verdict.anomalies)
     return verdict
 
 
