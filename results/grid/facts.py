@@ -71,7 +71,7 @@ LEAVES: Final = frozenset(
 _SPREADS: Final = frozenset(
     {
         *("memory-disk-divergence", "vanished-object", "invisible-change", "unreadable-table", "unwritable-table"),
-        *("unexpected-log-error", "node-will-not-start", "hidden-divergence"),
+        *("unexpected-log-error", "node-will-not-start", "hidden-divergence", "unavailable"),
     }
 )
 """What is then seen in keyspaces that raced later."""

@@ -257,7 +257,7 @@ class PerfectCluster:
         column = indexed_column(value["column"])
         if table is None or table["columns"].get(column, ["", ""])[1] not in {"regular", "static", "clustering"}:
             return False
-        if column != value["column"] and not table["columns"][column][0].startswith("map<"):
+        if not _can_be_indexed(table["columns"][column][0], value["column"].removesuffix(f"({column})")):
             return False
         if any(value["name"] in other["indexes"] for other in keyspace.tables.values()):
             return False
@@ -360,6 +360,16 @@ def _view(view: Mapping[str, Any], keyspace: Keyspace) -> dict[str, Any]:
     options |= {"include_all_columns": True, "where_clause": where}
     definition = _table({"columns": columns, "dropped": {}, "indexes": {}, "options": options})
     return {**definition, "base_table_id": base["id"], "base_table_name": view["base"]}
+
+
+def _can_be_indexed(cql_type: str, function: str) -> bool:
+    """Tell if an index can be on this function of a column: keys of a map, the whole of a frozen collection and of nothing else."""
+    match function:
+        case "keys" | "entries":
+            return cql_type.startswith("map<")
+        case "full":
+            return cql_type.startswith(("frozen<list<", "frozen<set<", "frozen<map<"))
+    return True  # servers refuse it for a frozen collection, and CREATE INDEX IF NOT EXISTS is still written so
 
 
 def _table(table: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 
 from schemaquake.harness.model.steps import Invoke
 from schemaquake.workloads.churn.intended import IntendedKeyspace
-from schemaquake.workloads.statements.description import CLUSTERING, DATA, SCHEMA, Names, Slot, Statement
+from schemaquake.workloads.statements.description import ANY, CLUSTERING, DATA, INT, NEW, SCHEMA, Names, Slot, Statement
 from schemaquake.workloads.statements.meetings import Meeting, changed_and_named, meetings
 
 __all__ = [
@@ -63,6 +63,8 @@ _POOLS: Final[Mapping[str, Sequence[str]]] = {
     "aggregate": AGGREGATES,
     "index": INDEXES,
 }
+_GRID_ALONE: Final = frozenset({"drop-column-of-type", "create-index-on-keys"})
+"""Statements that churn does not draw yet; nor does it choose what a RENAME makes by what others are about."""
 _NAMESPACES: Final[Mapping[str, str]] = {"table": "relation", "view": "relation"}
 """Kinds that share their names; a function and an aggregate of one name would be overloads."""
 _PREFERRED: Final = 0.75
@@ -108,7 +110,7 @@ class _Pool:
             each
             for each in self.state.objects(slot.kind)
             if all(bound.get(name, each.get(name)) == each.get(name, bound.get(name)) for name in slot.inside)
-            and (not slot.shape or self.state.shape_of(slot.kind, each) == slot.shape)
+            and (not _shape(slot) or self.state.shape_of(slot.kind, each) == _shape(slot))
             and not any(
                 other.kind == slot.kind and bound.get(other.name) == each[slot.kind] for other in statement.slots
             )
@@ -143,7 +145,7 @@ def draw(
     pool = _Pool(state, random, frozenset(preferred))
     bound: dict[str, str] = {}
     for slot in sorted(statement.slots, key=_order):
-        if slot.kind == "keyspace" or slot.name in bound:
+        if slot.kind == "keyspace" or slot.name in bound or slot.part == NEW:
             continue
         options = pool.free(statement, slot, bound) if slot.role == "makes" else pool.existing(statement, slot, bound)
         found = pool.pick(options, slot.kind)
@@ -156,6 +158,11 @@ def draw(
     return drawn if state.allows(drawn.change) else None
 
 
+def _shape(slot: Slot) -> str:
+    """Return the shape of what fills a slot: an integer where any column would do."""
+    return INT if slot.kind == "column" and slot.shape == ANY else slot.shape
+
+
 def _order(slot: Slot) -> tuple[bool, int]:
     """Sort slots: what exists before what is made, and objects in others before those others."""
     return slot.role == "makes", -len(slot.inside)
@@ -166,7 +173,7 @@ def _named(statement: Statement, state: IntendedKeyspace, bound: Mapping[str, st
     for slot in statement.slots:
         if slot.kind in {"clustering", "field"} and slot.role == "removes":
             slots["to"] = random.choice([name for name in _POOLS[slot.kind] if name != bound[slot.name]])
-    shapes = {slot.name: slot.shape.format(**bound) for slot in statement.slots if slot.shape}
+    shapes = {slot.name: _shape(slot).format(**bound) for slot in statement.slots if _shape(slot)}
     parts: dict[str, Sequence[tuple[str, str]]] = {
         name: [(column, CLUSTERING) for column in table.clustering] for name, table in state.tables.items()
     }
@@ -192,7 +199,9 @@ def drawable(features: frozenset[str]) -> tuple[Statement, ...]:
     return tuple(
         statement
         for statement in SCHEMA
-        if statement.features <= features and all(slot.kind in {"keyspace", *_POOLS} for slot in statement.slots)
+        if statement.features <= features
+        and statement.name not in _GRID_ALONE
+        and all(slot.kind in {"keyspace", *_POOLS} for slot in statement.slots)
     )
 
 
@@ -201,8 +210,13 @@ def drawable(features: frozenset[str]) -> tuple[Statement, ...]:
 
 @cache
 def known_cells() -> Mapping[str, Meeting]:
-    """Map the name of every cell of the grid to it."""
-    return {cell.name: cell for cell in meetings()}
+    """Map the name of every cell of the grid that churn can meet to it."""
+    return {cell.name: cell for cell in meetings() if not _is_of_new_names(cell)}
+
+
+def _is_of_new_names(cell: Meeting) -> bool:
+    """Tell if a cell is about what a RENAME makes, or about a key column and another one of its name."""
+    return cell.about.startswith(f"{NEW}-") or (cell.relation == "name" and cell.about == "clustering")
 
 
 @cache
@@ -230,7 +244,7 @@ def _shared(first: Drawn, second: Drawn, state: IntendedKeyspace) -> Iterator[tu
     """Yield the relation and whether the object is there before, for each object that fills a slot of both."""
     for a in first.statement.slots:
         for b in second.statement.slots:
-            if a.kind == b.kind and first.identity(a) == second.identity(b):
+            if NEW not in {a.part, b.part} and a.kind == b.kind and first.identity(a) == second.identity(b):
                 subjects = (a is first.statement.subject) + (b is second.statement.subject)
                 about = max(a.about, b.about, key=len)
                 yield f"{('siblings', 'names', 'same')[subjects]}-{about}", _exists(first, a, state)

@@ -42,7 +42,7 @@ from schemaquake.workloads.statements.meetings import Meeting, Object, meetings
 
 __all__ = ["Grid", "GridOptions", "chosen_cells"]
 
-_STRIDE: Final = 7 * 6 * 97 + 1
+_STRIDE: Final = 7 * 6 * 139 + 1
 """Numbers between two turns of one cell: more than there are cells, and the next turn has other coordinators or the other order."""
 
 
@@ -156,7 +156,7 @@ def _probes_of_table(cell: Meeting, table: Object) -> Iterator[RowProbe]:
     parts = [
         each for each in cell.objects if each.kind in {"column", "clustering"} and set(each.inside) & set(table.nodes)
     ]
-    key = tuple((part.name, 0) for part in parts if part.kind == "clustering")
+    key = tuple((part.name, 0) for part in parts if part.kind == "clustering" and part.exists)
     lasting: frozenset[RowPhase] = ALWAYS if table.exists else SINCE_THE_RACE
     if any(part.kind == "clustering" and part.removed for part in parts):
         lasting &= UNTIL_THE_RACE  # no row can be written without a column of the key, whatever its new name

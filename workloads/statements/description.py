@@ -9,6 +9,7 @@ Left out, each with its reason (`LEFT_OUT`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
@@ -38,14 +39,17 @@ from schemaquake.harness.ddl.schema_changes import (
     rename_column,
     rename_field,
 )
+from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.steps import Invoke
 
 __all__ = [
+    "ANY",
     "DATA",
     "FROZEN_LIST",
     "INT",
     "LEFT_OUT",
     "MAP",
+    "NEW",
     "SCHEMA",
     "STATIC",
     "VALUE",
@@ -67,6 +71,10 @@ Role: TypeAlias = Literal["makes", "removes", "changes", "names"]
 
 INT: Final = "int"
 TEXT: Final = "text"
+NEW: Final = "new"
+"""The part of a slot for what a RENAME makes."""
+ANY: Final = ""
+"""The shape of a column of any type and kind."""
 LIST: Final = "list<int>"
 FROZEN_LIST: Final = "frozen<list<int>>"
 MAP: Final = "map<int,int>"
@@ -86,11 +94,16 @@ class Slot:
     inside: tuple[str, ...] = ()
     """Slots of the objects without which this one cannot exist: the table of a column, table and column of an index."""
     shape: str = ""
-    """The CQL type of a column, a field or a function's result, and the kind of a column that is not regular; `{type}` stands for the name of the slot `type`."""
+    """The CQL type of a column, a field or a function's result, and the kind of a column that is not regular; `{type}` stands for the name of the slot `type`. Empty: any will do."""
     exact: bool = False
     """True if the statement is refused for an object of another shape."""
     part: str = ""
     """What tells this object from another one of its kind that the statement is about: the `inner` of two types."""
+
+    @property
+    def types(self) -> Sequence[str]:
+        """The slots whose names stand in the shape."""
+        return re.findall(r"\{(\w+)\}", self.shape)
 
     @property
     def about(self) -> str:
@@ -117,10 +130,6 @@ class Names:
     def number(self) -> int:
         """The number that stands in what a statement defines: a comment, a constant, an option's value, the name of a field."""
         return self.side if self.tag is None else self.tag
-
-    def new_name(self, slot: str) -> str:
-        """Return the name that a statement gives the slot's object: that of the slot `to`, or one of the side."""
-        return self.slots.get("to", f"{self[slot]}_{self.side}")
 
     def __getitem__(self, slot: str) -> str:
         """Return the name of the slot's object."""
@@ -172,6 +181,12 @@ LEFT_OUT: Final[Mapping[str, str]] = {
     "CREATE FUNCTION and CREATE AGGREGATE of one name": "they have different arguments, and overloads are not modelled",
     "UPDATE of a counter": "the checkers of rows do not know counters; the workload counter does",
     "ADD and DROP of a counter": "its table has no text to write rows with, and is made without one only to be made",
+    "IF [NOT] EXISTS of ALTER": "since 4.1 alone; the checkers do not follow an ALTER that does nothing",
+    "ADD and DROP of several columns at once": "the histories know one column a change",
+    "CREATE INDEX without a name": "the server chooses it, and the checkers know an index by its name",
+    "CREATE OR REPLACE AGGREGATE": "the histories have no form for it",
+    "SELECT of a function or an aggregate": "its answer is no row that the checkers know",
+    "columns of types that are not frozen": "a write of one field is no row that the checkers know",
     "WITH durable_writes": "the checkers follow a keyspace's replication alone, which stands in the same row",
     "CREATE TABLE … LIKE": "of 6.0 alone; the checkers do not follow what is copied",
     "masks, constraints and comments of columns": "of 5.0 and 6.0 alone; the checkers do not compare them",
@@ -254,9 +269,11 @@ def _aggregate(names: Names, *, if_not_exists: bool = False) -> Invoke:
     )
 
 
-def _index(names: Names, *, target: str = "{}", using: str | None = None, if_not_exists: bool = False) -> Invoke:
+def _index(names: Names, *, target: str | None = None, using: str | None = None, if_not_exists: bool = False) -> Invoke:
     """Return CREATE INDEX on a column, or, if the statement names none, on a clustering column; `target` may be a function of it."""
     column = names.slots.get("column") or names["clustering"]
+    if target is None:  # a frozen collection can only be indexed as a whole
+        target = "full({})" if names.shapes.get("column") == FROZEN_LIST else "{}"
     return create_index(
         names.keyspace,
         names["index"],
@@ -304,6 +321,11 @@ def _slot_of_column(role: Role, shape: str = INT) -> Slot:
 
 def _slot_of_clustering(role: Role) -> Slot:
     return Slot("clustering", "clustering", role, ("table",), CLUSTERING)
+
+
+def _slot_of_new_name(kind: Kind, whole: str, shape: str) -> Slot:
+    """Return the slot of what a RENAME makes of a part of a whole: one that has the new name."""
+    return Slot("to", kind, "makes", (whole,), shape, part=NEW)
 
 
 def _slot_of_type(role: Role = "names") -> Slot:
@@ -366,7 +388,7 @@ def _slots_of_view(role: Role) -> tuple[Slot, ...]:
 
 
 def _slots_of_index(role: Role, shape: str = INT) -> tuple[Slot, ...]:
-    column = Slot("column", "column", "names", ("table",), shape, exact=shape != INT)
+    column = Slot("column", "column", "names", ("table",), shape, exact=shape not in {INT, ANY})
     return (Slot("index", "index", role, ("table", "column")), _slot_of_table(), column)
 
 
@@ -430,11 +452,16 @@ SCHEMA: Final[tuple[Statement, ...]] = (
     _dropping("drop-static-column", STATIC, _slot_of_clustering("names"), requires=_DROPS),
     _dropping("drop-list-column", LIST, requires=_DROPS | {"collections"}),
     _dropping("drop-map-column", MAP, requires=_DROPS | {"collections"}, variant_of="drop-list-column"),
+    _dropping("drop-column-of-type", "frozen<{type}>", _slot_of_type(), requires=_DROPS),
     _dropping("drop-column-using-timestamp", INT, requires=_DROPS | {"views"}, timestamp=1_000_000),
     Statement(
         "rename-column",
-        (_slot_of_clustering("removes"), _slot_of_table("changes")),
-        lambda names: rename_column(names.keyspace, names["table"], names["clustering"], names.new_name("clustering")),
+        (
+            _slot_of_clustering("removes"),
+            _slot_of_table("changes"),
+            _slot_of_new_name("clustering", "table", CLUSTERING),
+        ),
+        lambda names: rename_column(names.keyspace, names["table"], names["clustering"], names["to"]),
         frozenset({"rename"}),
     ),
     _setting("comment", lambda number: {"comment": f"altered by {number}"}, requires=frozenset({"options"})),
@@ -498,8 +525,12 @@ SCHEMA: Final[tuple[Statement, ...]] = (
     ),
     Statement(
         "rename-field",
-        (Slot("field", "field", "removes", ("type",), INT), _slot_of_type("changes")),
-        lambda names: rename_field(names.keyspace, names["type"], names["field"], names.new_name("field")),
+        (
+            Slot("field", "field", "removes", ("type",), INT),
+            _slot_of_type("changes"),
+            _slot_of_new_name("field", "type", INT),
+        ),
+        lambda names: rename_field(names.keyspace, names["type"], names["field"], names["to"]),
     ),
     Statement("drop-type", (_slot_of_type("removes"),), lambda names: drop_type(names.keyspace, names["type"])),
     _guarded(
@@ -558,7 +589,7 @@ SCHEMA: Final[tuple[Statement, ...]] = (
         _slots_of_view("removes"),
         lambda names: drop_view(names.keyspace, names["view"], if_exists=True),
     ),
-    Statement("create-index", _slots_of_index("makes"), _index),
+    Statement("create-index", _slots_of_index("makes", ANY), _index),
     _guarded(
         "create-index-if-not-exists",
         _slots_of_index("makes"),
@@ -573,7 +604,14 @@ SCHEMA: Final[tuple[Statement, ...]] = (
         ),
         _index,
     ),
-    Statement("create-sai-index", _slots_of_index("makes"), lambda names: _index(names, using="sai"), _SAI),
+    Statement(
+        "create-index-on-keys",
+        _slots_of_index("makes", MAP),
+        lambda names: _index(names, target="keys({})"),
+        frozenset({"cql", "collections"}),
+        variant_of="create-index",
+    ),
+    Statement("create-sai-index", _slots_of_index("makes", ANY), lambda names: _index(names, using="sai"), _SAI),
     Statement(
         "create-sai-index-on-keys",
         _slots_of_index("makes", MAP),
@@ -600,7 +638,18 @@ _CQL: Final = frozenset({"cql"})
 def _row(names: Names) -> dict[str, Any]:
     """Return the row that a side writes while it races: a key of its own, and a value of the column that it names."""
     clustering = dict.fromkeys(clustering_columns(names, names["table"]), 0)
-    return {"k": _DATA_KEY + names.side, **clustering, "v": "raced", names["column"]: VALUE}
+    return {"k": _DATA_KEY + names.side, **clustering, "v": "raced", names["column"]: _value(names.shapes["column"])}
+
+
+def _value(shape: str) -> JSON:
+    """Return a value of a column of this shape; of a type, one with the field that all of them have."""
+    cql_type, _ = declared(shape)
+    if cql_type in {LIST, FROZEN_LIST}:
+        return [VALUE]
+    if cql_type.startswith("frozen<"):
+        return {"a": VALUE}
+    values: dict[str, JSON] = {INT: VALUE, TEXT: "seven", MAP: {str(VALUE): VALUE}}
+    return values[cql_type]
 
 
 def _write(names: Names, form: WriteForm | None, consistency: str) -> Invoke:
@@ -625,7 +674,7 @@ def _writing(
     requires: frozenset[str] = frozenset(),
     variant_of: str | None = None,
 ) -> Statement:
-    slots = (_slot_of_table(), _slot_of_column("names"))
+    slots = (_slot_of_table(), _slot_of_column("names", ANY))
     return Statement(name, slots, lambda names: _write(names, form, consistency), requires, variant_of=variant_of)
 
 
@@ -654,7 +703,7 @@ def _reading(name: str, consistency: str, through: Kind | None = None, *, varian
         )
 
     slots = {"index": _slots_of_index("names"), "view": _slots_of_view("names")}
-    plain = (_slot_of_table(), _slot_of_column("names"))
+    plain = (_slot_of_table(), _slot_of_column("names", ANY))
     return Statement(
         name, slots.get(through or "", plain), write, _CQL if through else frozenset(), variant_of=variant_of
     )

@@ -20,6 +20,7 @@ from typing import Final, Literal, TypeAlias
 from schemaquake.harness.model.steps import Invoke
 from schemaquake.workloads.statements.description import (
     DATA,
+    INT,
     SCHEMA,
     STATIC,
     Kind,
@@ -128,7 +129,11 @@ class Meeting:
         by_node = {node: each for each in self.objects for node in each.nodes}
         mine = {slot.name: by_node[side, slot.name] for slot in self.statements[side].slots if slot.kind != "keyspace"}
         filled = {slot: each.name for slot, each in mine.items()}
-        shapes = {slot.name: slot.shape.format(**filled) for slot in self.statements[side].slots if slot.shape}
+        shapes = {
+            slot.name: slot.shape.format(**filled) or mine[slot.name].shape
+            for slot in self.statements[side].slots
+            if slot.name in mine
+        }
         return Names(keyspace, filled, side=side, shapes=shapes, parts=self._parts())
 
     def setup(self, keyspace: str) -> list[Invoke]:
@@ -196,14 +201,24 @@ def _meetings(first: Statement, second: Statement) -> Iterator[Meeting]:
         if a.kind == b.kind:
             joined = [((0, a.name), (1, other.name)), ((0, named.name), (1, b.name))]
             yield from _arranged(sides, "crossed", a.kind, joined)
+    yield from _of_one_name(sides)
+    if not first.subject.kind == second.subject.kind == "keyspace":
+        yield from _arranged(sides, "keyspace", "", [])
+
+
+def _of_one_name(sides: tuple[Statement, Statement]) -> Iterator[Meeting]:
+    """List the meetings in which different objects have one name."""
+    first, second = sides
     one, other = first.subject, second.subject
+    table = [((0, "table"), (1, "table"))]
     if _may_be_namesakes(one, other):
         yield from _arranged(sides, "name", "", [], namesakes=((0, one.name), (1, other.name)))
         if "table" in one.inside and "table" in other.inside:
-            joined = [((0, "table"), (1, "table"))]
-            yield from _arranged(sides, "name", "table", joined, namesakes=((0, one.name), (1, other.name)))
-    if "keyspace" not in (one.kind, other.kind) or one.kind != other.kind:
-        yield from _arranged(sides, "keyspace", "", [])
+            yield from _arranged(sides, "name", "table", table, namesakes=((0, one.name), (1, other.name)))
+    for a, b in product(first.slots, second.slots):
+        if {a.kind, b.kind} == {"column", "clustering"}:
+            about = next(each.about for each in (a, b) if each.kind == "clustering")
+            yield from _arranged(sides, "name", about, table, namesakes=((0, a.name), (1, b.name)))
 
 
 def changed_and_named(statement: Statement) -> Iterator[tuple[Slot, Slot]]:
@@ -349,7 +364,7 @@ def _placed(
             return None
         letter = _LETTERS[slot.kind]
         numbers[letter] = numbers.get(letter, -1) + 1
-        shape = next((s.shape for s in group.slots if s.role != "makes"), slot.shape)
+        shape = _shape_before(group)
         objects.append(
             Object(
                 kind=slot.kind,
@@ -370,16 +385,21 @@ def _placed(
         return None
     if namesakes is not None and not _may_share_a_name([by_node[node] for node in namesakes], exists):
         return None
-    return tuple(_renamed(objects, namesakes)), keyspace_exists
+    return tuple(_with_types(list(_renamed(objects, namesakes)), sides)), keyspace_exists
 
 
 def _can_exist(
     group: _Group, inside: Sequence[Node], by_node: Mapping[Node, _Group], exists: Mapping[int, bool]
 ) -> bool:
-    """Tell if an object can be there before the race; a part may come with the definition that makes its whole."""
+    """Tell if an object can be there before the race; a part may come with the definition that makes its whole, but not before its type."""
     wholes = [by_node[node] for node in inside]
     if group.slots[0].kind in _PARTS:
-        return True
+        wholes = [
+            by_node[side, named]
+            for (side, _), slot in zip(group.nodes, group.slots, strict=True)
+            if slot.role != "makes"
+            for named in slot.types
+        ]
     return all(exists[id(whole)] for whole in wholes)
 
 
@@ -399,12 +419,31 @@ def _is_kept_by(removed: Object, objects: Sequence[Object]) -> bool:
 
 def _may_share_a_name(namesakes: Sequence[_Group], exists: Mapping[int, bool]) -> bool:
     """Tell if both statements can succeed in some order although their objects have one name."""
-    if len({_NAMESPACES[group.slots[0].kind] for group in namesakes}) > 1:
+    kinds = {group.slots[0].kind for group in namesakes}
+    if not kinds <= _PARTS and len({_NAMESPACES[kind] for kind in kinds}) > 1:
         return True
     there = [group for group in namesakes if exists[id(group)]]
     if len(there) == 2:
         return False
     return all(group.removes for group in there)
+
+
+def _shape_before(group: _Group) -> str:
+    """Return the shape of an object: as it is before the race, else as it is made first; an integer if it is a column of any."""
+    given = [slot.shape for slot in sorted(group.slots, key=lambda slot: slot.role == "makes") if slot.shape]
+    return given[0] if given else INT if group.slots[0].kind == "column" else ""
+
+
+def _with_types(objects: Sequence[Object], sides: tuple[Statement, Statement]) -> Iterator[Object]:
+    """Write the names of types into the shapes of columns and fields."""
+    names = {node: each.name for each in objects for node in each.nodes}
+    for each in objects:
+        by_side = [
+            {name: filled for (side, name), filled in names.items() if side == node[0]}
+            for node in each.nodes
+            if _slot(sides[node[0]], node[1]).shape == each.shape
+        ]
+        yield replace(each, shape=each.shape.format(**by_side[0])) if by_side else each
 
 
 def _renamed(objects: Sequence[Object], namesakes: tuple[Node, Node] | None) -> Iterator[Object]:

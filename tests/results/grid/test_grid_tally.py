@@ -155,6 +155,8 @@ def test_a_broken_cell_leads_to_its_findings() -> None:
         (["dangling-type"], [], True),
         (["dangling-type"], ["vanished-object", "non-linearizable-ddl"], False),
         (["dangling-type"], ["non-linearizable-ddl"], True),
+        (["node-will-not-start"], ["unavailable"], False),
+        (["lost-option"], ["unavailable"], True),
     ],
 )
 def test_a_race_after_poison_is_in_doubt_if_it_shows_nothing_but_consequences(

@@ -1,0 +1,91 @@
+"""Races that were written down from the grammar of CQL, without a look at the descriptions: each must be a cell of the grid.
+
+Names stand in braces; what one name stands for is the same in both statements. Numbers and texts do not matter.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+import pytest
+
+from schemaquake.harness.ddl.cql import statement
+from schemaquake.workloads.statements.meetings import Meeting, meetings
+
+RACES = [
+    ("CREATE INDEX {i} ON {k}.{t} ({q})", "ALTER TABLE {k}.{t} RENAME {q} TO {r}"),
+    ("CREATE INDEX {i} ON {k}.{t} ({r})", "ALTER TABLE {k}.{t} RENAME {q} TO {r}"),
+    ("ALTER TABLE {k}.{t} RENAME {p} TO {x}", "ALTER TABLE {k}.{t} RENAME {q} TO {x}"),
+    ("ALTER TABLE {k}.{t} RENAME {p} TO {q}", "ALTER TABLE {k}.{t} RENAME {q} TO {r}"),
+    ("ALTER TABLE {k}.{t} RENAME {q} TO {x}", "ALTER TABLE {k}.{t} ADD {x} int"),
+    ("ALTER TABLE {k}.{t} RENAME {q} TO {x}", "ALTER TABLE {k}.{t} ADD {q} text"),
+    ("ALTER TABLE {k}.{t} RENAME {q} TO {x}", "ALTER TABLE {k}.{t} DROP {x}"),
+    ("ALTER TYPE {k}.{u} RENAME {f} TO {g}", "ALTER TYPE {k}.{u} ADD {g} int"),
+    ("ALTER TYPE {k}.{u} RENAME {f} TO {h}", "ALTER TYPE {k}.{u} RENAME {g} TO {h}"),
+    ("ALTER TABLE {k}.{t} ADD {c} int static", "ALTER TABLE {k}.{t} ADD {c} int"),
+    ("ALTER TABLE {k}.{t} ADD {c} list<int>", "ALTER TABLE {k}.{t} ADD {c} frozen<list<int>>"),
+    ("ALTER TABLE {k}.{t} DROP {c}", "INSERT INTO {k}.{t} (k, v, {c}) VALUES (1, 'x', [7])"),
+    ("ALTER TABLE {k}.{t} DROP {c}", "INSERT INTO {k}.{t} (k, v, {c}) VALUES (1, 'x', {a: 7})"),
+    ("ALTER TABLE {k}.{t} ADD {c} text", "INSERT INTO {k}.{t} (k, v, {c}) VALUES (1, 'x', 'y')"),
+    ("ALTER TABLE {k}.{t} DROP {c}", "UPDATE {k}.{t} SET v = 'x', {c} = 7 WHERE k = 1 AND {q} = 0"),
+    ("ALTER TABLE {k}.{t} DROP {c}", "DROP TYPE {k}.{u}"),
+    ("ALTER TABLE {k}.{t} DROP {c}", "CREATE INDEX {i} ON {k}.{t} (keys({c}))"),
+    ("ALTER TABLE {k}.{t} DROP {c}", "CREATE INDEX {i} ON {k}.{t} (keys({c})) USING 'sai'"),
+    ("ALTER TABLE {k}.{t} ADD {c} frozen<list<int>>", "CREATE INDEX {i} ON {k}.{t} (full({c}))"),
+    ("CREATE INDEX {i} ON {k}.{t} ({c})", "CREATE INDEX {j} ON {k}.{t} ({c}) USING 'sai'"),
+    ("CREATE INDEX {i} ON {k}.{t} ({c})", "CREATE INDEX {i} ON {k}.{s} ({d})"),
+    ("DROP TYPE {k}.{x}", "DROP TABLE {k}.{x}"),
+    ("DROP TABLE {k}.{t}", "DROP INDEX {k}.{i}"),
+    ("DROP MATERIALIZED VIEW {k}.{w}", "UPDATE {k}.{t} SET v = 'x', {c} = 7 WHERE k = 1"),
+    ("CREATE TYPE {k}.{x} (b frozen<{u}>)", "DROP TYPE {k}.{u}"),
+    ("ALTER TYPE {k}.{x} ADD {f} frozen<{u}>", "DROP TYPE {k}.{u}"),
+    ("ALTER TYPE {k}.{x} ADD {f} frozen<{u}>", "ALTER TYPE {k}.{u} ADD {g} frozen<{x}>"),
+    ("DROP KEYSPACE {k}", "TRUNCATE {k}.{t}"),
+    ("DROP KEYSPACE {k}", "DROP KEYSPACE IF EXISTS {k}"),
+    ("TRUNCATE {k}.{t}", "DROP TABLE IF EXISTS {k}.{t}"),
+    ("TRUNCATE {k}.{t}", "CREATE INDEX {i} ON {k}.{t} ({c})"),
+    ("ALTER TABLE {k}.{t} DROP {c} USING TIMESTAMP 1", "ALTER TABLE {k}.{t} ADD {c} int"),
+    ("ALTER TABLE {k}.{t} WITH comment = 'x'", "ALTER MATERIALIZED VIEW {k}.{w} WITH comment = 'x'"),
+    ("ALTER TABLE {k}.{t} WITH default_time_to_live = 1", "ALTER TABLE {k}.{t} WITH comment = 'x'"),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), RACES, ids=[f"{a} / {b}" for a, b in RACES])
+def test_an_invented_race_is_a_cell(one: str, other: str) -> None:
+    assert {numbered(one, other), numbered(other, one)} & cells()
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("ALTER TABLE {k}.{t} DROP {c}", "SELECT k, {c} FROM {k}.{t} WHERE {c} = 7"),
+        ("ALTER TABLE {k}.{t} ADD {c} frozen<list<int>>", "CREATE INDEX {i} ON {k}.{t} ({c})"),
+    ],
+)
+def test_a_race_of_which_one_side_fails_in_every_order_is_no_cell(one: str, other: str) -> None:
+    assert not {numbered(one, other), numbered(other, one)} & cells()
+
+
+@cache
+def cells() -> frozenset[str]:
+    return frozenset(text for cell in meetings() for text in rendered(cell))
+
+
+def rendered(cell: Meeting) -> list[str]:
+    changes = [one.write(cell.names("ks", side)) for side, one in enumerate(cell.statements)]
+    texts = [statement(each.f, each.value) for each in changes]
+    names = {"ks", *(each.name for each in cell.objects)}
+    marked = [re.sub(r"'[^']*'|\w+", lambda found: mark(found[0], names), text) for text in texts]
+    return [numbered(*marked), numbered(*reversed(marked))]
+
+
+def mark(word: str, names: set[str]) -> str:
+    return f"{{{word}}}" if word in names else word
+
+
+def numbered(one: str, other: str) -> str:
+    """Render a race with its names numbered in the order in which they come, and its values left out."""
+    places: dict[str, str] = {}
+    text = re.sub(r"\{(\w+)\}", lambda found: places.setdefault(found[1], f"#{len(places)}"), f"{one} / {other}")
+    return re.sub(r"'[^']*'|(?<![\w#])\d+", "?", text)
