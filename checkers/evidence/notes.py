@@ -6,9 +6,10 @@ the faults. A node is down from a failed start, or from its death, until a start
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import orjson
 import pyarrow as pa
@@ -20,7 +21,9 @@ from schemaquake.checkers.evidence.upgrades import Upgrades
 from schemaquake.harness.model.operation import NEMESIS
 from schemaquake.harness.model.records import plain
 
-__all__ = ["Fault", "NodeDeath", "NodeStart", "Note", "Notes", "read_notes"]
+__all__ = ["Fault", "NodeDeath", "NodeStart", "Note", "Notes", "may_start", "read_notes"]
+
+_STARTS: Final = re.compile(r"\b(?:re)?start\b")
 
 
 class Note(NamedTuple):
@@ -35,6 +38,7 @@ class NodeStart:
     """One start of a node. `phase`: boot, fault (while faults were going on or were healed) or restart.
 
     In phase `operation`: the end of an operation that took the node down, or had it forget its schema, as a start would.
+    An operation that was never asked for is none.
     """
 
     index: int
@@ -47,6 +51,8 @@ class NodeStart:
     first_error: str | None
     ended: bool = True
     """False if the process was alive and did not serve within its deadline."""
+    anew: bool = True
+    """False if the server's process may have run on, as where an operation only kept clients from it for a while."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +82,12 @@ class Fault:
         """The largest distance (s) between two clocks, or between a clock and the true time."""
         shifts = [0.0, *self.offsets.values()]
         return max(shifts) - min(shifts)
+
+
+def may_start(attempt: Mapping[str, Any]) -> bool:
+    """Check whether an attempt at an operation may have started a server: its command says so, or it names none."""
+    command = attempt.get("command")
+    return not isinstance(command, str) or _STARTS.search(command) is not None
 
 
 def read_notes(history: pa.Table) -> list[Note]:
@@ -210,6 +222,9 @@ def _starts_of_operations(values: Sequence[Note]) -> Iterator[NodeStart]:
         if row["type"] == "invoke" or "operation" not in value or not isinstance(parameters, Mapping):
             continue
         down = parameters.get("takes_down") is True
+        attempts = _attempts(value)
+        if row["type"] == "fail" and attempts == []:
+            continue
         if down or parameters.get("forgets") is True:
             for node in value.get("nodes") or ():
                 yield NodeStart(
@@ -221,16 +236,22 @@ def _starts_of_operations(values: Sequence[Note]) -> Iterator[NodeStart]:
                     seconds=(row["time"] - begun.get(value["operation"], row["time"])) / 1e9,
                     exit_code=None,
                     first_error=None,
-                    ended=not _timed_out(value),
+                    ended=not _timed_out(attempts),
+                    anew=any(one.get("outcome") == "ok" and may_start(one) for one in attempts or ()),
                 )
 
 
-def _timed_out(value: Mapping[str, Any]) -> bool:
-    """Tell if an operation's last attempt had no end when it was given up, so that its server may have been alive."""
+def _attempts(value: Mapping[str, Any]) -> Sequence[Mapping[str, Any]] | None:
+    """Return the attempts of an operation's end (`schemaquake.harness.model.topology.Attempt`); None if none were noted."""
     effect = value.get("effect")
     attempts = effect.get("attempts") if isinstance(effect, Mapping) else None
-    last = attempts[-1] if isinstance(attempts, list) and attempts else None
-    return isinstance(last, Mapping) and last.get("timed_out") is True
+    return [one for one in attempts if isinstance(one, Mapping)] if isinstance(attempts, list) else None
+
+
+def _timed_out(attempts: Sequence[Mapping[str, Any]] | None) -> bool:
+    """Tell if the last attempt had no end when it was given up, so that its server may have been alive."""
+    last = attempts[-1] if attempts else {}
+    return last.get("timed_out") is True
 
 
 def _death(row: Mapping[str, Any], value: Mapping[str, Any]) -> NodeDeath:

@@ -21,7 +21,7 @@ from typing import Final, Literal
 import pyarrow.compute as pc
 
 from schemaquake.checkers.evidence.evidence import Evidence
-from schemaquake.checkers.evidence.notes import Notes
+from schemaquake.checkers.evidence.notes import Notes, may_start
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
@@ -138,9 +138,10 @@ def _list_missing_logs(notes: Notes, entries: Iterable[_Entry]) -> Iterator[Doub
     boots: dict[str, set[int]] = {}
     for entry in entries:
         boots.setdefault(entry.node, set()).add(entry.boot)
-    again = {start.node for start in notes.starts if start.phase != "boot"}
+    starts = [start for start in notes.starts if start.anew]
+    again = {start.node for start in starts if start.phase != "boot"}
     for node in sorted(notes.logging):
-        served = sum(start.node == node and start.served for start in notes.starts)
+        served = sum(start.node == node and start.served for start in starts)
         if node not in boots:
             yield Doubt("unread", f"no log of {node} was read")
         elif node in again and not max(boots[node]):
@@ -157,11 +158,13 @@ def _list_missing_starts(notes: Notes, node: str, boots: Collection[int]) -> Seq
     """List the starts of a node, by their numbers, of which its log must have something; one that failed may have left nothing."""
     missing = [boot for boot in range(max(boots)) if boot not in boots]
     first = any(start.node == node and start.phase == "boot" and start.served for start in notes.starts)
-    failed = sum(start.node == node and not start.served for start in notes.starts)
+    failed = sum(start.node == node and start.anew and not start.served for start in notes.starts)
     for event, value in notes.all:
         if "becomes" in value and node in (value.get("nodes") or ()) and event["type"] != "invoke":
-            attempts = (value.get("effect") or {}).get("attempts") or [{}]
-            failed += sum(attempt.get("outcome", event["type"]) != "ok" for attempt in attempts)
+            attempts = (value.get("effect") or {}).get("attempts")
+            if attempts == [] and event["type"] == "fail":
+                continue  # it was never asked for
+            failed += sum(one.get("outcome", event["type"]) != "ok" and may_start(one) for one in attempts or [{}])
     return missing if len(missing) > failed or (first and 0 in missing) else ()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Final
 
@@ -11,6 +12,7 @@ from histories import judged
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.run.log_rules import UNFORESEEN as UNFORESEEN_RULE
 from schemaquake.checkers.run.log_rules import find_rule, load_log_rules
 from schemaquake.checkers.run.node_log import NOTED, NodeLog
@@ -456,6 +458,61 @@ def test_a_start_in_between_of_which_nothing_was_read_is_a_doubt(
     logs = [f"n2 boot{boot} {NOTHING_MUCH}" for boot in read]
     notes = ['-- info run-planned {"logs": ["n2"]}', started("n2"), *operation, started("n2", "restart")]
     assert [doubt.kind for doubt in verdict(logs, notes).doubts] == ["unread"] * doubts
+
+
+def everyday(kind: str, outcome: str, *commands: str, node: str = "n2") -> list[str]:
+    """An operation of a node, each command answered as the operation ended."""
+    facts = {"takes_down": True} if kind in {"drain", "gossip"} else {"forgets": kind == "resetlocalschema"}
+    value = {"operation": 0, "nodes": [node], "parameters": {"kind": kind, **facts}, "becomes": {node: "normal"}}
+    ended = {**value, "effect": {"attempts": [{"outcome": outcome, "command": command} for command in commands]}}
+    return [f"-- invoke everyday {json.dumps(value)}", f"-- {outcome} everyday {json.dumps(ended)}"]
+
+
+DRAIN: Final = ("nodetool drain", "stop, start")
+
+
+@pytest.mark.parametrize(
+    ("read", "operation", "doubts"),
+    [
+        pytest.param((0, 1, 2), everyday("drain", "ok", *DRAIN), 0, id="drained and started"),
+        pytest.param((0, 1), everyday("drain", "ok", *DRAIN), 1, id="without the last start"),
+        pytest.param((0, 2), everyday("drain", "ok", *DRAIN), 1, id="without the start after the drain"),
+        pytest.param((0, 2), everyday("drain", "info", *DRAIN), 0, id="a start that failed"),
+        pytest.param((0, 1), everyday("drain", "ok", *DRAIN, node="n1"), 0, id="another node's"),
+        pytest.param(
+            (0, 1), everyday("gossip", "ok", "nodetool disablegossip", "nodetool enablegossip"), 0, id="gossip"
+        ),
+        pytest.param((0, 2), everyday("gossip", "info", "nodetool disablegossip"), 1, id="gossip explains no gap"),
+        pytest.param((0, 1), everyday("resetlocalschema", "ok", "nodetool resetlocalschema"), 0, id="schema forgotten"),
+        pytest.param((0, 2), everyday("scrub", "info", "nodetool scrub k"), 1, id="a scrub explains no gap"),
+        pytest.param((0, 1), everyday("drain", "fail"), 0, id="never asked for"),
+        pytest.param((0, 2), everyday("drain", "fail"), 1, id="never asked for, and a gap"),
+        pytest.param((0,), everyday("drain", "ok", *DRAIN), 1, id="the first start alone"),
+    ],
+)
+def test_everyday_operations_have_logs_of_their_own_where_they_start_the_server(
+    read: Sequence[int], operation: Sequence[str], doubts: int
+) -> None:
+    logs = [f"n2 boot{boot} {NOTHING_MUCH}" for boot in read]
+    notes = ['-- info run-planned {"logs": ["n2"]}', started("n2"), *operation, started("n2", "restart")]
+    assert [doubt.kind for doubt in verdict(logs, notes).doubts] == ["unread"] * doubts
+
+
+def test_an_operation_that_was_never_asked_for_is_no_start() -> None:
+    def starts(*lines: str) -> list[bool]:
+        return [start.anew for start in Evidence.of(judged(lines, [])).notes.starts]
+
+    assert starts(*everyday("resetlocalschema", "fail")) == starts(*everyday("drain", "fail")) == []
+    assert starts(*everyday("resetlocalschema", "ok", "nodetool resetlocalschema")) == [False]
+    assert starts(*everyday("drain", "fail", "nodetool drain")) == [False]
+    assert starts(*everyday("drain", "ok", *DRAIN)) == [True]
+    assert starts(*everyday("drain", "ok", "drain, stop, start as cassandra:5.0.9")) == [True]
+
+
+def test_a_service_that_was_off_for_a_while_is_no_start_where_none_is_restarted_in_the_end() -> None:
+    logs, planned = [f"n2 boot0 {NOTHING_MUCH}"], '-- info run-planned {"logs": ["n2"]}'
+    assert not verdict(logs, [planned, started("n2"), *everyday("gossip", "ok", "nodetool disablegossip")]).doubts
+    assert verdict(logs, [planned, started("n2"), *everyday("drain", "ok", *DRAIN)]).doubts
 
 
 def test_a_cluster_whose_nodes_keep_no_logs_has_nothing_to_judge() -> None:
