@@ -8,11 +8,13 @@ names are hexadecimal.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Final
 
-__all__ = ["canonical", "user_types"]
+from schemaquake.harness.model.operation import JSON
+
+__all__ = ["NATIVE", "can_hold", "canonical", "user_types"]
 
 # fmt: off
 NATIVE: Final = frozenset({
@@ -20,7 +22,16 @@ NATIVE: Final = frozenset({
     "int", "smallint", "text", "time", "timestamp", "timeuuid", "tinyint", "uuid", "varchar", "varint",
 })
 # fmt: on
+"""The types of single values that belong to no keyspace."""
 CONTAINERS: Final = frozenset({"list", "set", "map", "frozen", "tuple", "vector"})
+
+_HELD: Final[Mapping[tuple[type, ...], frozenset[str]]] = {
+    (int,): frozenset({"tinyint", "smallint", "int", "bigint", "varint", "counter"}),
+    (int, float): frozenset({"float", "double", "decimal"}),
+    (str,): frozenset({"ascii", "text", "varchar"}),
+    (bool,): frozenset({"boolean"}),
+}
+"""The values of JSON that literals of these types can be; of another native type any but lists and maps."""
 
 _TOKEN: Final = re.compile(
     r"""\s*(?: (?P<quoted>"(?:[^"]|"")*") | (?P<custom>'(?:[^']|'')*') | (?P<name>[A-Za-z_][\w.]*) | (?P<other>[^\s]) )""",
@@ -48,6 +59,12 @@ def canonical(text: str) -> str:
         closing = _closing(spelled, found.end())
         spelled = spelled[: found.start()] + spelled[found.end() : closing] + spelled[closing + 1 :]
     return spelled
+
+
+def can_hold(cql_type: str, value: JSON) -> bool:
+    """Tell if a JSON value can be one of a type in `NATIVE`: a coordinator refuses the literal of any other value."""
+    held = next((kinds for kinds, types in _HELD.items() if cql_type in types), (str, int, float, bool))
+    return value is None or (isinstance(value, held) and (bool in held or not isinstance(value, bool)))
 
 
 def _closing(text: str, start: int) -> int:

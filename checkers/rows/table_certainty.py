@@ -12,10 +12,10 @@ Whether it was removed between the reading and a probe is in doubt as long as th
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from schemaquake.checkers.ddl_order.reach import Reaches
-from schemaquake.checkers.evidence.cql_types import canonical
+from schemaquake.checkers.evidence.cql_types import NATIVE, can_hold, canonical
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.node_schemas import NodeSchema, Table
 from schemaquake.checkers.evidence.operations import PairedOperation
@@ -26,13 +26,6 @@ from schemaquake.harness.model.operation import JSON
 __all__ = ["TableCertainty"]
 
 _KEY_KINDS = frozenset({"partition_key", "clustering"})
-_HELD: Final[Mapping[tuple[type, ...], frozenset[str]]] = {
-    (int,): frozenset({"tinyint", "smallint", "int", "bigint", "varint", "counter"}),
-    (int, float): frozenset({"float", "double", "decimal"}),
-    (str,): frozenset({"ascii", "text", "varchar"}),
-    (bool,): frozenset({"boolean"}),
-}
-"""The values of JSON that literals of these types can be; of another type any but lists and maps."""
 
 
 class TableCertainty:
@@ -216,18 +209,16 @@ class TableCertainty:
     def _can_hold_all(self, probe: PairedOperation) -> bool:
         """Tell if each value can be one of its column: the value of a type that was refused cannot."""
         values: Mapping[str, JSON] = probe.argument["row"] if probe.f == "insert" else probe.argument.get("where") or {}
-        return all(self._can_hold(column, value) for column, value in values.items())
-
-    def _can_hold(self, column: str, value: JSON) -> bool:
-        """Tell if the value can be one of the column, which has one type."""
-        (cql_type,) = self._types(column)
-        held = next((kinds for kinds, types in _HELD.items() if cql_type in types), (str, int, float, bool))
-        return value is None or (isinstance(value, held) and (bool in held or not isinstance(value, bool)))
+        return all(can_hold(cql_type, value) for column, value in values.items() for cql_type in self._types(column))
 
     def _has_one_type(self, column: str) -> bool:
+        """Tell if the column has one type, of single values.
+
+        A value of a user-defined type may fail for one of its fields, which belong to another object. `canonical` leaves
+        `frozen<>` out, so that the bare name of such a type is found here.
+        """
         types = self._types(column)
-        # A value of a user-defined type may fail for one of its fields, which belong to another object.
-        return len(types) == 1 and not any("<" in cql_type or "." in cql_type for cql_type in types)
+        return len(types) == 1 and types <= NATIVE
 
     def _types(self, column: str) -> set[str]:
         """Return the types that possible changes gave the column."""

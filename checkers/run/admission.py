@@ -3,7 +3,8 @@
 Of a few simple changes everything that a server may object to is in the history: the keyspace or table was created with an
 acknowledgement, long enough ago for every node to know it, and nothing possible can have taken it away; the new name was
 never used; types and options are known to every release. A refusal of any other change may have a reason that is not
-known here, and proves nothing. Reads and writes of rows fit their table if they name its key, and columns that it has.
+known here, and proves nothing. Reads and writes of rows fit their table if they name its key, and columns that it has, with
+values of their types.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
+from schemaquake.checkers.evidence.cql_types import can_hold
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import SchemaChanges, SchemaObject, certainly_applied, target
+from schemaquake.harness.model.operation import JSON
 
 __all__ = ["Admission"]
 
@@ -82,7 +85,8 @@ class Admission:
         if part and (len(known) < len(changes) or any(end + self._spread_ns > statement.invoked for end in known)):
             return False
         row, where = argument.get("row") or {}, argument.get("where") or argument.get("key") or {}
-        columns = {*row, *(argument.get("columns") or ()), *(where if isinstance(where, dict) else ())}
+        values = {**row, **where} if isinstance(where, dict) else dict(row)
+        columns = {*values, *(argument.get("columns") or ())}
         creates = [change for change in changes if change.f == "create-table"]
         removed = {
             change.argument[name]
@@ -90,7 +94,9 @@ class Admission:
             for name in ("column", "to")
             if change.f in {"drop-column", "rename-column"} and name in change.argument
         }
-        return removed.isdisjoint(columns) and all(_fits(create, changes, columns, row=bool(row)) for create in creates)
+        return removed.isdisjoint(columns) and all(
+            _fits(create, changes, columns, values, row=bool(row)) for create in creates
+        )
 
     def _stands(self, subject: SchemaObject, change: PairedOperation) -> bool:
         """Tell if an object was certainly there, for long enough, all the time of a change."""
@@ -126,8 +132,15 @@ class Admission:
         )
 
 
-def _fits(create: PairedOperation, changes: Sequence[PairedOperation], columns: Collection[str], *, row: bool) -> bool:
-    """Tell if a table of that CREATE has these columns, each of one type; a row has its whole key."""
+def _fits(
+    create: PairedOperation,
+    changes: Sequence[PairedOperation],
+    columns: Collection[str],
+    values: Mapping[str, JSON],
+    *,
+    row: bool,
+) -> bool:
+    """Tell if a table of that CREATE has these columns, each of one type that can hold its value; a row has its whole key."""
     declared = {name: (cql_type, kind) for name, cql_type, kind in create.argument.get("columns") or ()}
     added = [change for change in changes if change.f == "add-column" and change.argument["column"][0] in columns]
     types = {name: {declared[name][0]} if name in declared else set() for name in columns}
@@ -137,6 +150,7 @@ def _fits(create: PairedOperation, changes: Sequence[PairedOperation], columns: 
     key = {name for name, (_, kind) in declared.items() if kind in {"partition_key", "clustering"}}
     return (
         all(len(found) == 1 and found <= _PLAIN for found in types.values())
+        and all(can_hold(cql_type, value) for name, value in values.items() for cql_type in types[name])
         and all(name in declared or name in acknowledged for name in columns)
         and (not row or key <= set(columns))
     )

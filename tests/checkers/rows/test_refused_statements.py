@@ -134,6 +134,31 @@ def test_a_column_that_is_just_being_added_may_be_unknown(added: int, doubts: li
     assert doubtful(sorted([*add, *asked(INSERT.replace('"v": 2', '"w": 2'))], key=_time)) == doubts
 
 
+@pytest.mark.parametrize(
+    ("added", "refused", "written", "doubts"),
+    [
+        pytest.param("frozen<u0>", "text", '"seven"', [], id="a text for a user-defined type"),
+        pytest.param("frozen<u0>", "int", "7", [], id="a number for a user-defined type"),
+        pytest.param("frozen<u0>", "text", '{"f": 7}', [], id="its fields belong to the type"),
+        pytest.param("frozen<list<int>>", "int", "7", [], id="a number for a list"),
+        pytest.param("text", "frozen<u0>", '{"f": 7}', [], id="a value of a type for a text"),
+        pytest.param("text", "int", "7", [], id="a number for a text"),
+        pytest.param("text", "frozen<u0>", '"seven"', [("k.t",)], id="a text for a text"),
+        pytest.param("int", "frozen<u0>", "7", [("k.t",)], id="a number for a number"),
+    ],
+)
+def test_who_added_a_column_in_vain_may_write_no_value_of_its_type(
+    added: str, refused: str, written: str, doubts: list[tuple[str, ...]]
+) -> None:
+    """Two sides add one column with two types; the one that was told that it exists goes on as if it were its own."""
+    lines = [
+        *("@19000 p3 n3 invoke add-column k.t w:" + added, "@19000 p4 n2 invoke add-column k.t w:" + refused),
+        *("@19010 p3 n3 ok", "@19011 p4 n2 fail InvalidRequest: w exists"),
+        *asked(INSERT.replace('"v": 2', f'"w": {written}')),
+    ]
+    assert doubtful(lines) == doubts
+
+
 def _time(line: str) -> int:
     return int(line[1:].split(maxsplit=1)[0])
 
@@ -156,6 +181,8 @@ LATER = ("@40000 p92 n1 invoke drop-table k.t", "@40010 p92 n1 ok")
         pytest.param([*asked(INSERT, at=3_000), *LATER], False, id="not every node need know it yet"),
         pytest.param([*asked(INSERT, FAILED), *LATER], False, id="an error of the execution"),
         pytest.param([*asked(INSERT.replace('"v": 2', '"w": 2')), *LATER], False, id="a column that it has not"),
+        pytest.param([*asked(INSERT.replace('"v": 2', '"v": "two"')), *LATER], False, id="a text for a number"),
+        pytest.param([*asked(KEYED.replace('{"a": 1}', '{"a": "one"}')), *LATER], False, id="a text for the key"),
         pytest.param(
             [*asked(INSERT), *LATER, "@19000 p93 n1 invoke alter-options k.t comment=x", "@19010 p93 n1 ok"],
             False,
