@@ -17,6 +17,7 @@ from schemaquake.harness.console import configure_logging, stderr, write_line
 from schemaquake.harness.errors import ExitCode, JournalError, PlanError
 from schemaquake.results.runs.cluster_choice import usual_cluster
 from schemaquake.results.runs.option_lists import refuse_no_budget, split
+from schemaquake.results.runs.resuming import resuming
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -143,13 +144,16 @@ def _grid(
     folder = GridFolder.create(runs, plan, facts()) if resume is None else GridFolder(resume)
     for one in renumbered(one for one in earlier if one.unit.system in plan.systems and one.unit.mode in plan.modes):
         folder.append(one)
+    flags = [flag for flag, is_given in (("--json", as_json), ("--verbose", verbose)) if is_given]
+    go_on = resuming("grid", folder.path, jobs=jobs, budget_min=time_budget, flags=flags)
     if judge_again:
         from schemaquake.results.grid import judging_again  # noqa: PLC0415 - as above
 
         with folder.alone():
             judging_again.judge_again(folder)
         time_budget = 0.0
-    raise typer.Exit(_carry_out(plan, folder, able, memory_mb, jobs=jobs, budget_min=time_budget, as_json=as_json))
+    code = _carry_out(plan, folder, able, memory_mb, jobs=jobs, budget_min=time_budget, go_on=go_on, as_json=as_json)
+    raise typer.Exit(code)
 
 
 def _is_given(context: typer.Context, name: str) -> bool:
@@ -216,6 +220,7 @@ def _carry_out(
     *,
     jobs: int,
     budget_min: float | None,
+    go_on: str,
     as_json: bool,
 ) -> ExitCode:
     from schemaquake.results.grid.page import headline_of  # noqa: PLC0415 - as above
@@ -244,12 +249,12 @@ def _carry_out(
         except OSError as error:
             raise JournalError(
                 f"{folder.path} cannot be written: {error.strerror or error}. What was finished is kept: when that is "
-                f"mended, such as by more room on the disk, continue with --resume {folder.path}"
+                f"mended, such as by more room on the disk, continue with {go_on}"
             ) from error
     console = stderr()
     console.print(headline_of(cells), markup=False)
     if ending != "known":
-        console.print(f"{ending}: continue with --resume {folder.path}", markup=False)
+        console.print(f"{ending}: continue with {go_on}", markup=False, soft_wrap=True)
     console.print(f"page: {folder.path / 'grid.html'}", markup=False)
     if as_json:
         print_json(

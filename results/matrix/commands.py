@@ -21,6 +21,7 @@ from schemaquake.harness.errors import ExitCode, PlanError
 from schemaquake.harness.installed_options import refuse_undeclared
 from schemaquake.results.runs.cluster_choice import usual_cluster
 from schemaquake.results.runs.option_lists import named_values, split
+from schemaquake.results.runs.resuming import resuming
 from schemaquake.results.store.progress import plan_differences
 
 if TYPE_CHECKING:
@@ -177,6 +178,7 @@ def _matrix(
         budget_min=budget,
         engine=engine,
         as_json=as_json,
+        verbose=verbose,
         judge_again_only=judge_again,
     )
     raise typer.Exit(code)
@@ -232,6 +234,7 @@ def _carry_out(
     budget_min: float | None,
     engine: str,
     as_json: bool,
+    verbose: bool,
     judge_again_only: bool,
 ) -> ExitCode:
     from schemaquake.results.matrix import machine  # noqa: PLC0415 - as above
@@ -266,7 +269,10 @@ def _carry_out(
     for note in matrix.notes:
         console.print(note, markup=False, style="bold red" if note.startswith("A CONTROL") else "yellow")
     if ending != "known":
-        console.print(f"{ending}: continue with --resume {folder.path}", markup=False)
+        flags = [] if engine == "auto" else ["--engine", engine]
+        flags += [flag for flag, is_given in (("--json", as_json), ("--verbose", verbose)) if is_given]
+        go_on = resuming("matrix", folder.path, jobs=jobs, budget_min=budget_min, flags=flags)
+        console.print(f"{ending}: continue with {go_on}", markup=False, soft_wrap=True)
     console.print(f"page: {folder.path / 'matrix.html'}", markup=False)
     return exit_code(matrix, ending)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import shlex
 import sys
 from collections.abc import Sequence
 from functools import cache
@@ -170,6 +171,36 @@ def test_a_folder_that_cannot_be_written_is_named_with_the_way_to_go_on(
     said = CliRunner().invoke(application(), ["grid", "--resume", str(folder.path)])
     assert isinstance(said.exception, JournalError)
     assert all(words in str(said.exception) for words in ("No space left", f"--resume {folder.path}"))
+
+
+def test_the_command_that_goes_on_does_so_with_as_many_clusters_and_as_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "my grids").mkdir()
+    folder = made(tmp_path / "my grids", tries=1)
+    asked: list[dict[str, object]] = []
+
+    def full(_: object, *, jobs: int, budget_s: float | None, **__: object) -> None:
+        asked.append({"jobs": jobs, "budget_s": budget_s})
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(GridSession, "run", full)
+    said = CliRunner().invoke(
+        application(), ["grid", "--resume", str(folder.path), "--jobs", "1", "--time-budget", "18.5", "--json"]
+    )
+    name, *arguments = shlex.split(str(said.exception).partition("continue with ")[2])
+    assert (name, arguments[-1]) == ("schemaquake", "--json")
+    CliRunner().invoke(application(), arguments)
+    assert asked == [{"jobs": 1, "budget_s": 18.5 * 60}] * 2
+
+
+def test_a_grid_whose_time_is_up_names_the_command_that_goes_on(tmp_path: Path) -> None:
+    folder = made(tmp_path, tries=1)
+    said = CliRunner().invoke(
+        application(), ["grid", "--resume", str(folder.path), "--jobs", "3", "--time-budget", "0"]
+    )
+    lines = [line for line in said.stderr.splitlines() if line.startswith("time is up")]
+    assert lines == [f"time is up: continue with schemaquake grid --resume {folder.path} --jobs 3"], said.output
 
 
 @pytest.mark.parametrize("document", [b"[]", b"{}", b'{"plan": 3, "started": 1, "machine": 2}', b"{"])
