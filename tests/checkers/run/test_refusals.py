@@ -174,6 +174,7 @@ EXPLAINED = {
     "a column that the table never had": [*MARKED, *rows('"a": 1, "b": 2, "w": 3')],
     "a row without its whole key": [*MARKED, *rows('"a": 1, "v": 2')],
     "a column of two types": [*MARKED, "@1700 p906 n1 invoke add-column k.y v:text", *rows('"a": 1, "b": 2, "v": 3')],
+    "a text for a number": [*MARKED, *rows('"a": 1, "b": 2, "v": "three"')],
     "a column whose ADD may not have happened": [*MARKED, "@1700 p906 n1 invoke add-column k.y w:int", "@1800 p906 n1 info no", *rows('"a": 1, "b": 2, "w": 3')],
     "a column that was renamed": [*MARKED, "@1700 p906 n1 invoke rename-column k.y b>c", "@1800 p906 n1 ok", *rows('"a": 1, "b": 2')],
     "nobody is connected": [*MARKED, *rows('"a": 1, "b": 2', "fail NotConnected: n1")],
