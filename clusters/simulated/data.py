@@ -9,7 +9,7 @@ so (`INCOMPATIBLE_SCHEMA`, 4.0 and later), and the coordinator counts a failure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Protocol, TypeAlias
@@ -57,6 +57,10 @@ class RowRead:
     version: int = 0
 
 
+MissesDrop: TypeAlias = Callable[[Node, Table], bool]
+"""Whether another node has dropped a table that this one serves still."""
+
+
 class RowObserver(Protocol):
     """An observer of what clients are answered, who sees the disks of all nodes."""
 
@@ -90,14 +94,14 @@ class DataPath:
         says_why: bool = True,
         rechecks: bool = True,
         writes_pending: bool = True,
-        orders_rows: bool = False,
+        misses_drop: MissesDrop | None = None,
     ) -> None:
         """Set the habits of a design.
 
         With `late_cells_break` a cell newer than the drop of its column makes its row unreadable. Without `knows_columns`
         rows take any column, declared or not (Thrift). Without `says_why` a replica that does not know a table or a column
         does not answer (up to 3.11). With `rechecks` a coordinator whose ring has changed meanwhile counts answers by the new one.
-        With `writes_pending` rows are written to replicas that are to come, too. With `orders_rows` no replica takes rows of a table
+        With `writes_pending` rows are written to replicas that are to come, too. With `misses_drop` no replica takes rows of a table
         that another node has dropped, though it may not have heard of that.
         """
         self.ring = ring
@@ -106,7 +110,7 @@ class DataPath:
         self._rechecks = rechecks
         self._writes_pending = writes_pending
         self._late_cells_break = late_cells_break
-        self._orders_rows = orders_rows
+        self._misses_drop = misses_drop
         self.invariants: RowObserver | None = None
         """The observer of what clients are answered; None: nobody looks."""
 
@@ -357,7 +361,7 @@ class DataPath:
                 f"Couldn't find table with id {write.table_id}" if table is None else f"Unknown column in {table.name}",
             )
             return self._refuse(node, message)
-        if self._orders_rows and write.table_id in node.kernel.dropped:
+        if self._misses_drop is not None and self._misses_drop(node, table):
             return self._refuse(node, message)
         disk = node.disk
         files = disk.tables.get(table.id) or disk.files(table.keyspace, table.name, table.id)

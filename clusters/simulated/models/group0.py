@@ -56,7 +56,7 @@ from schemaquake.clusters.simulated.models.invariants import Breaches, GroupInva
 from schemaquake.clusters.simulated.models.raft import Log, Machine, Member, Raft, Role
 from schemaquake.clusters.simulated.models.requests import Requests
 from schemaquake.clusters.simulated.models.row_invariants import RowInvariants
-from schemaquake.clusters.simulated.models.serving import serve_schema, server_of, time_id
+from schemaquake.clusters.simulated.models.serving import misses_drop, serve_schema, server_of, time_id
 from schemaquake.clusters.simulated.models.steps import numbered
 from schemaquake.clusters.simulated.models.tables import answer_from_tables, founding_topology
 from schemaquake.clusters.simulated.models.topology_coordinator import Board, Coordinator, after_order
@@ -183,7 +183,7 @@ class Group0:
             self.change,
             rechecks=False,
             writes_pending="old-replica-only" not in flaws,
-            orders_rows="unordered-rows" not in flaws,
+            misses_drop=None if "unordered-rows" in flaws else misses_drop,
         )
         self._coordinator = Coordinator(self, flaws)
         self._rows: RowInvariants | None = None

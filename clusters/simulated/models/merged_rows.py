@@ -46,7 +46,7 @@ from schemaquake.clusters.simulated.models.old_schema_tables import answer_from_
 from schemaquake.clusters.simulated.models.requests import Requests
 from schemaquake.clusters.simulated.models.row_invariants import RowInvariants
 from schemaquake.clusters.simulated.models.schema_invariants import MergeInvariants
-from schemaquake.clusters.simulated.models.serving import serve_schema, server_of, time_id
+from schemaquake.clusters.simulated.models.serving import misses_drop, serve_schema, server_of, time_id
 from schemaquake.clusters.simulated.models.steps import numbered
 from schemaquake.clusters.simulated.models.tables import answer_from_tables
 from schemaquake.clusters.simulated.models.turns import Turns
@@ -120,7 +120,11 @@ class MergedRows:
         # Where changes have no order, and where ids are counted or made from names, the id of a dropped table comes again.
         is_ordered = flaws.isdisjoint({"unordered-rows", "no-order", "counter-id", "name-id"})
         self._requests = Requests(
-            ring, self.change, knows_columns=not release.speaks_thrift, says_why=False, orders_rows=is_ordered
+            ring,
+            self.change,
+            knows_columns=not release.speaks_thrift,
+            says_why=False,
+            misses_drop=misses_drop if is_ordered else None,
         )
         self._order = None if "no-order" in flaws or by_turns else Order()
         gives_up_with = "TimedOutException" if release.speaks_thrift else "OperationTimedOut"

@@ -50,7 +50,7 @@ from schemaquake.clusters.simulated.models.paxos_log import PaxosLog, Slot
 from schemaquake.clusters.simulated.models.requests import Requests
 from schemaquake.clusters.simulated.models.row_invariants import RowInvariants
 from schemaquake.clusters.simulated.models.sequences import ADVANCE, CANCEL, PREPARE, Sequences, after_sequence
-from schemaquake.clusters.simulated.models.serving import serve_schema
+from schemaquake.clusters.simulated.models.serving import misses_drop, serve_schema
 from schemaquake.clusters.simulated.models.steps import numbered
 from schemaquake.clusters.simulated.models.tables import answer_from_tables
 from schemaquake.clusters.simulated.processes import Died, Sleep, Sync
@@ -262,7 +262,7 @@ class MetadataLog:
             late_cells_break="write-meets-drop" in flaws,
             rechecks="old-replica-only" not in flaws,
             writes_pending="old-replica-only" not in flaws,
-            orders_rows="unordered-rows" not in flaws,
+            misses_drop=None if "unordered-rows" in flaws else misses_drop,
         )
         self._register = _Register()
         self._snapshot_every = snapshot_every

@@ -58,7 +58,7 @@ from schemaquake.clusters.simulated.processes import Died, Sleep, Sync
 from schemaquake.clusters.simulated.ring import Ring
 from schemaquake.clusters.simulated.said import ServerSaid
 from schemaquake.clusters.simulated.schema.changes import Making
-from schemaquake.clusters.simulated.schema.definitions import Schema, tables_of
+from schemaquake.clusters.simulated.schema.definitions import Schema, Table, tables_of
 
 if TYPE_CHECKING:
     from schemaquake.harness.model.steps import Invoke
@@ -116,11 +116,16 @@ class Migrations:
     def __init__(self, ring: Ring, flaws: frozenset[str], *, by_turns: bool = False) -> None:
         """`by_turns`: without the flaw `no-order` changes come one after another, each by the protocol."""
         self.flaws = flaws
-        self._requests = Requests(ring, self.change, knows_columns=False)
+        # An old version is told from a later one where the times of versions follow the chain.
+        has_chain = flaws.isdisjoint({"unordered-rows", "no-order", "no-agreement", "out-of-order", "uuid-clock"})
+        misses_drop = self._misses_drop if has_chain else None
+        self._requests = Requests(ring, self.change, knows_columns=False, misses_drop=misses_drop)
         self._is_ordered = "no-order" not in flaws and not by_turns
         self._turns = Turns(gives_up_with="TimedOutException") if by_turns and "no-order" not in flaws else None
         self._chain: list[Migration] = []
         """The migrations that the sequencer has decided, in designs with one."""
+        self._dropped: dict[tuple[str, str], int] = {}
+        """By keyspace and name the time of the latest version by which a node has dropped a table."""
         self._nodes: dict[str, Node] = {}
         self._invariants: ChainInvariants | None = None
 
@@ -246,11 +251,26 @@ class Migrations:
         schema = _kept(node).schemas.get(version, {})
         if self._invariants is not None:
             self._invariants.served(node, version, _order(version), schema)
+        self._note_drops(node, version, schema)
         self._find_files(node, schema)
         serve_schema(node, schema)
         life.version = version
         life.next_id = max([life.next_id, *(int(table.id, 16) + 1 for table in tables_of(schema))])
         server_of(node).version = UUID(hex=version) if version else UUID(int=0)
+
+    def _note_drops(self, node: Node, version: str, schema: Schema) -> None:
+        """Take note of the tables that a version no longer has: their ids come again after a restart, versions do not."""
+        left = {table.id for table in tables_of(schema)}
+        for table in tables_of(server_of(node).memory):
+            if table.id not in left:
+                place = table.keyspace, table.name
+                self._dropped[place] = max(self._dropped.get(place, 0), _order(version)[0])
+
+    def _misses_drop(self, node: Node, table: Table) -> bool:
+        """Return whether another node has dropped a table by a version that is later than what this one serves."""
+        served = server_of(node).version
+        assert served is not None
+        return served.time < self._dropped.get((table.keyspace, table.name), 0)
 
     def _find_files(self, node: Node, schema: Schema) -> None:
         """Let a new column family find files of its name: they lie in its keyspace's folder, without an id."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from schemaquake.clusters.simulated.data import DataPath
+from schemaquake.clusters.simulated.data import DataPath, MissesDrop
 from schemaquake.clusters.simulated.faces import Node, Steps
 from schemaquake.clusters.simulated.models.statements import Select, Update, parse
 from schemaquake.clusters.simulated.ring import Ring
@@ -36,7 +36,7 @@ class Requests:
         says_why: bool = True,
         rechecks: bool = True,
         writes_pending: bool = True,
-        orders_rows: bool = False,
+        misses_drop: MissesDrop | None = None,
     ) -> None:
         """Take the habits of `schemaquake.clusters.simulated.data.DataPath`."""
         self.data = DataPath(
@@ -46,7 +46,7 @@ class Requests:
             says_why=says_why,
             rechecks=rechecks,
             writes_pending=writes_pending,
-            orders_rows=orders_rows,
+            misses_drop=misses_drop,
         )
         self._change = change
 

@@ -48,7 +48,7 @@ from schemaquake.clusters.simulated.models.merging import Order, Pulls, id_of_it
 from schemaquake.clusters.simulated.models.requests import Requests
 from schemaquake.clusters.simulated.models.row_invariants import RowInvariants
 from schemaquake.clusters.simulated.models.schema_invariants import MergeInvariants
-from schemaquake.clusters.simulated.models.serving import drop_files, serve_schema, time_id
+from schemaquake.clusters.simulated.models.serving import drop_files, misses_drop, serve_schema, time_id
 from schemaquake.clusters.simulated.models.steps import numbered
 from schemaquake.clusters.simulated.models.tables import answer_from_tables
 from schemaquake.clusters.simulated.models.turns import Turns
@@ -97,7 +97,7 @@ class Rows:
             late_cells_break="write-meets-drop" in flaws,
             rechecks="gossip-pending" not in flaws,
             writes_pending="old-replica-only" not in flaws,
-            orders_rows=flaws.isdisjoint({"unordered-rows", "no-order"}),
+            misses_drop=misses_drop if flaws.isdisjoint({"unordered-rows", "no-order"}) else None,
         )
         self._ring = GossipedRing(flaws)
         self._order = None if "no-order" in flaws or by_turns else Order()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from schemaquake.clusters.simulated.faces import Node, Server
-from schemaquake.clusters.simulated.schema.definitions import Schema, tables_of
+from schemaquake.clusters.simulated.schema.definitions import Schema, Table, tables_of
 
-__all__ = ["drop_files", "serve_schema", "server_of", "time_id"]
+__all__ = ["drop_files", "misses_drop", "serve_schema", "server_of", "time_id"]
 
 _GREGORIAN_HUNDREDS_NS: Final = 122_192_928_000_000_000
 """From the beginning of the Gregorian calendar, from which time UUIDs count, to 1970."""
@@ -37,6 +37,11 @@ def drop_files(node: Node, schema: Schema) -> None:
             node.kernel.dropped[table.id] = None
             if (files := node.disk.tables.get(table.id)) is not None:
                 files.drop(f"dropped-{node.clock.wall_ns() // _MS}-{table.name}")
+
+
+def misses_drop(node: Node, table: Table) -> bool:
+    """Return whether another node has dropped this table, in designs whose ids do not come again."""
+    return table.id in node.kernel.dropped
 
 
 def time_id(node: Node, at_us: int | None = None) -> str:

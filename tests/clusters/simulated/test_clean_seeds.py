@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from schemaquake.harness.model.plan import Plan
@@ -71,6 +73,16 @@ _KILLED_BEFORE_THE_MARKER = Plan(
 )  # fmt: skip
 """A node that was killed before it wrote the marker of a migration took it for applied when it came again, and dropped all that followed."""
 
+_WRITTEN_BEHIND_A_DROP = Plan(
+    system="simulated:cassandra-0.7", workloads=("drop-alter", "drop-recreate"), seed=5816, cluster="simulated", nodes=5,
+    time_limit_s=12.0, rate=4.0, restart="none",
+    options={
+        "mode": "barrier", "races": "1", "bugs": "none", "invariants": "checked", "order": "turns",
+        "slow": "n1-n2:400,n1-n5:400,n2-n3:400,n2-n4:400,n3-n1:400,n4-n5:400,n5-n2:400",
+    },
+)  # fmt: skip
+"""A node behind slow links had not heard of a DROP that was acknowledged, and took a row of the table, which went with it."""
+
 
 @pytest.mark.parametrize(
     "plan",
@@ -83,9 +95,15 @@ _KILLED_BEFORE_THE_MARKER = Plan(
         _STARTED_AFTER_AN_ABORT,
         _LED_BY_ONE_THAT_LEFT,
         _KILLED_BEFORE_THE_MARKER,
+        _WRITTEN_BEHIND_A_DROP,
     ],
     ids=lambda plan: str(plan.seed),
 )
 def test_a_design_without_a_flaw_is_silent(plan):
     row = row_of(plan)
     assert (row["outcome"], row["anomalies"], row["doubt"]) == ("valid", [], None)
+
+
+def test_rows_that_no_order_keeps_from_a_dropped_family_are_lost():
+    options = {**_WRITTEN_BEHIND_A_DROP.options, "bugs": "none,+unordered-rows"}
+    assert row_of(replace(_WRITTEN_BEHIND_A_DROP, options=options))["anomalies"] == ["lost-rows"]
