@@ -26,7 +26,7 @@ from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import listing, phase_text, seconds
 from schemaquake.checkers.findings.limits import LIMITS
-from schemaquake.checkers.rows.row_fates import TableRows, overlaps
+from schemaquake.checkers.rows.row_fates import TableRows
 from schemaquake.checkers.rows.row_operations import (
     LookedUp,
     RowOperations,
@@ -153,7 +153,7 @@ def _missing(
     for insert in due:
         row, key = insert.argument["row"], rows.keys[insert.index]
         matches = all(column in row and row[column] == value for column, value in where.items())
-        if not matches or not insert.entirely_before(lookup) or not overlaps(insert, lookup):
+        if not matches or not insert.entirely_before(lookup) or not rows.must_meet(insert, lookup):
             continue
         columns = [column for column in key if named is None or column in named]
         wanted = freeze_columns(row, columns)

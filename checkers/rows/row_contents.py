@@ -165,7 +165,7 @@ def _is_explained(
         if insert.type == "ok"
         and written not in (None, [], {})
         and insert.entirely_before(read)
-        and overlaps(insert, read)
+        and rows.must_meet(insert, read)
         and not rows.may_be_gone(insert)
     ]
     if value is None:

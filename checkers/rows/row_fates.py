@@ -148,12 +148,38 @@ class TableRows:
 
     def _is_removed_by(self, drop: PairedOperation, insert: PairedOperation) -> bool:
         """Check whether a DROP can have removed the row although its table can be read afterwards."""
-        if any(reload.puts_back(insert, drop) for reload in self._reloads):
+        if any(reload.puts_back(insert, drop, self._copies(insert)) for reload in self._reloads):
             return False
         again = any(can_follow(create, drop) for create in self._creates)
         if drop.type == "ok" and not again:
             return True  # there should be no table; that there is one is for the checkers of the schema
         return again and can_follow(drop, insert)
+
+    def _copies(self, insert: PairedOperation) -> int:
+        """Return how many replicas have certainly acknowledged the row."""
+        return max(1, {"QUORUM": self._replicas // 2 + 1, "ALL": self._replicas}.get(consistency_of(insert), 1))
+
+    @cached_property
+    def _replicas(self) -> int:
+        """The number of replicas; 0 if it is not known, or may have changed."""
+        creates = self.evidence.changes.creates(self._keyspace)
+        factors = {create.argument["replication"].get("replication_factor", 0) for create in creates}
+        return int(next(iter(factors))) if len(factors) == 1 and not self.moves else 0
+
+    def must_meet(self, insert: PairedOperation, read: PairedOperation) -> bool:
+        """Check that one of the replicas that answered the read must have had the row.
+
+        A row that was written while the nodes took their snapshots may be on one node alone after a reload.
+        """
+        if not overlaps(insert, read):
+            return False
+        if consistency_of(read) == "ALL":
+            return True
+        return not any(
+            can_follow(drop, insert) and reload.puts_back(insert, drop, self._copies(insert)) and reload.thins(insert)
+            for reload in self._reloads
+            for drop in self._drops
+        )
 
     def may_be_put_back(self, removal: PairedOperation) -> bool:
         """Check whether a reload may have loaded again what this operation removed."""
@@ -235,7 +261,7 @@ class TableRows:
         showing = [read for read in later if read.shows(row, key)]
         holders = frozenset(read.operation.node or "" for read in showing if consistency_of(read.operation) in _ALONE)
         binding = [read for read in later if read.operation.type == "ok" and self._must_list(read, insert)]
-        missed = [read.operation for read in binding if overlaps(insert, read.operation) and read not in showing]
+        missed = [read.operation for read in binding if self.must_meet(insert, read.operation) and read not in showing]
         if missed:
             return Fate("lost", tuple(missed), holders)
         if showing:

@@ -11,6 +11,8 @@ and the DROP may be lost, and what was deleted in that time may be back.
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,7 +25,7 @@ from schemaquake.harness.ddl.schema_changes import add_column, drop_column, drop
 from schemaquake.harness.errors import ClusterError, PlanError
 from schemaquake.harness.model.files import ShowsFiles
 from schemaquake.harness.model.membership import ChangeOutcome
-from schemaquake.harness.model.operation import Completion
+from schemaquake.harness.model.operation import JSON, Completion
 from schemaquake.harness.model.options import option
 from schemaquake.harness.model.protocols import Cluster, Context, Fault, Node
 from schemaquake.harness.model.steps import Invoke
@@ -138,13 +140,13 @@ class ReloadTable:
 
     def operate_as_client(self, cluster: Cluster, operation: Fault, requests: Requests) -> Completion:
         """Take a snapshot on every node, exchange the table, and have every node take up its copy."""
-        way = _WAYS[str(operation.parameters["way"])]
+        began, way = time.monotonic(), _WAYS[str(operation.parameters["way"])]
         if not all_up(cluster):
             return refused("a node is down, and its part of the snapshot would be missing")
         # Every node is asked for its tools now: after the DROP it would be too late.
         if (reason := lacks(cluster, "snapshot", way)) is not None:
             return refused(reason)
-        reload = _Reload(cluster, operation, requests)
+        reload = _Reload(cluster, operation, requests, began=began)
         try:
             outcome = reload.carry_out(way)
         finally:
@@ -152,6 +154,7 @@ class ReloadTable:
         attempts = reload.attempts
         value = {
             "attempts": [attempt.to_json() for attempt in attempts],
+            "snapshots": reload.snapshots,
             "seconds": round(sum(attempt.seconds for attempt in attempts), 3),
         }
         last = next((attempt for attempt in attempts if attempt.outcome != "ok"), attempts[-1])
@@ -162,8 +165,11 @@ class ReloadTable:
 class _Reload:
     """One reload, and the attempts that it is made of."""
 
-    def __init__(self, cluster: Cluster, operation: Fault, requests: Requests) -> None:
+    def __init__(self, cluster: Cluster, operation: Fault, requests: Requests, *, began: float) -> None:
         assert isinstance(cluster, ShowsFiles)
+        self._began = began
+        self.snapshots: dict[str, JSON] = {}
+        """When each node's snapshot was asked for, in seconds from the operation's begin, rounded down: it began no earlier."""
         parameters = operation.parameters
         self.cluster = cluster
         self.files = cluster
@@ -182,6 +188,7 @@ class _Reload:
     def carry_out(self, way: TopologyVerb) -> ChangeOutcome:
         """Return the outcome: a `fail` as long as the table was certainly not dropped."""
         for node in self.nodes:
+            self.snapshots[node.name] = math.floor((time.monotonic() - self._began) * 1000) / 1000
             if not self._ask("snapshot", node, f"{_SNAPSHOT} -- {self.keyspace}"):
                 return "fail"
             self._copy(node)

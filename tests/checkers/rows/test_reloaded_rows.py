@@ -39,8 +39,10 @@ def exchange(at=50):
     ]
 
 
-def reload(outcome="ok", *, begins=40, ends=60, **parameters):
+def reload(outcome="ok", *, begins=40, ends=60, snapshots=None, **parameters):
     value = {"operation": 1, "parameters": {**_PARAMETERS, **parameters}}
+    if snapshots is not None:
+        value["effect"] = {"snapshots": snapshots}
     begin = f"@{begins} -- invoke reload-table {json.dumps(value)}"
     return [begin] if outcome is None else [begin, f"@{ends} -- {outcome} reload-table {json.dumps(value)}"]
 
@@ -112,3 +114,75 @@ def test_an_operation_on_another_table_puts_nothing_back(parameters):
 def test_a_reload_that_was_refused_dropped_nothing():
     assert found(insert(10, 1), reload("fail"), read(80)) == LOST
     assert found(insert(10, 1), reload("fail"), exchange(64), read(80, 1)) == BACK
+
+
+TAKEN = {"n1": 0.002, "n2": 0.004, "n3": 0.006}
+"""The snapshots begin at 42, 44 and 46 ms, and the DROP at 50."""
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        pytest.param(insert(40, 1), LOST, id="all began after its answer"),
+        pytest.param(insert(41, 1), LOST, id="all but one did, and two have it"),
+        pytest.param(insert(42, 1), LOST, id="all but one did, just before the second"),
+        pytest.param(insert(43, 1), [], id="two did not, and may be those that have it"),
+        pytest.param(insert(47, 1), [], id="none did"),
+        pytest.param(insert(43, 1, consistency="ALL"), LOST, id="two did not, and all three have it"),
+        pytest.param(insert(45, 1, consistency="ALL"), [], id="none did, and all three have it"),
+        pytest.param(insert(40, 1, consistency="ONE"), LOST, id="one has it, whose snapshot began later"),
+        pytest.param(insert(41, 1, consistency="ONE"), [], id="one has it, whose snapshot began before"),
+        pytest.param(insert(41, 1, consistency="LOCAL_QUORUM"), [], id="how many have it is not known"),
+        pytest.param(insert(41, 1, consistency="ANY"), [], id="it may be a hint"),
+        pytest.param(insert(41, 1, "info"), [], id="nobody vouched for it"),
+        pytest.param([*insert(41, 1), *delete(47, 1)], [], id="deleted between snapshot and drop"),
+        pytest.param(insert(49, 1), [], id="written as it was dropped"),
+    ],
+)
+def test_what_was_acknowledged_before_enough_snapshots_began_is_put_back(written, expected):
+    assert found(written, reload(snapshots=TAKEN), exchange(), read(80)) == expected
+    assert found(written, reload(snapshots=TAKEN), exchange(), read(80, 1)) == []
+    assert found(written, reload("info", snapshots=TAKEN), exchange(), read(80)) == []
+
+
+@pytest.mark.parametrize(
+    ("snapshots", "expected"),
+    [
+        pytest.param(TAKEN, LOST, id="noted"),
+        pytest.param(None, [], id="not noted"),
+        pytest.param({}, [], id="of no node"),
+        pytest.param("n1", [], id="no map"),
+        pytest.param({**TAKEN, "n3": None}, [], id="no time"),
+        pytest.param({**TAKEN, "n3": True}, [], id="no number"),
+        pytest.param({**TAKEN, "n3": -0.001}, [], id="before it began"),
+        pytest.param({**TAKEN, "n3": 0.021}, [], id="after it ended"),
+    ],
+)
+def test_times_that_are_not_noted_or_cannot_be_true_explain_as_much_as_before(snapshots, expected):
+    assert found(insert(41, 1), reload(snapshots=snapshots), exchange(), read(80)) == expected
+    assert found(insert(10, 1), reload(snapshots=snapshots), exchange(), read(80)) == LOST
+
+
+def test_a_row_that_one_snapshot_may_have_need_not_be_met_by_a_quorum():
+    def at(consistency, written):
+        return found(written, reload(snapshots=TAKEN), exchange(), read(80, consistency=consistency))
+
+    assert at("QUORUM", insert(40, 1)) == at("ALL", insert(41, 1)) == LOST
+    assert at("QUORUM", insert(41, 1)) == []
+    assert at("QUORUM", insert(43, 1, consistency="ALL")) == []
+    assert at("QUORUM", insert(55, 1)) == LOST, "written to the new table"
+
+
+def test_a_drop_before_the_last_snapshot_removes_for_good():
+    for snapshots in (TAKEN, {**TAKEN, "n3": 0.01}):
+        begun = 45 if snapshots is TAKEN else 50
+        assert found(insert(41, 1), reload(snapshots=snapshots), exchange(begun), read(80)) == []
+    assert found(insert(10, 1), reload(snapshots=TAKEN), exchange(45), read(80)) == []
+
+
+def test_how_many_replicas_have_a_row_is_not_known_where_their_number_changed():
+    moved = [
+        '@5 p5 n1 invoke alter-keyspace k {"replication": {"class": "SimpleStrategy", "replication_factor": 1}}',
+        "@6 p5 n1 ok",
+    ]
+    assert found(moved, insert(41, 1), reload(snapshots=TAKEN), exchange(), read(80)) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from file_nodes import FileCluster
@@ -115,6 +116,16 @@ def test_every_node_takes_up_its_own_snapshot_and_nothing_stays_behind(tmp_path,
     name = "nb-90001-big-Data.db" if way == "refresh" else "nb-1-big-Data.db"
     assert cluster.taken == {node: [(name, f"rows of {node}")] for node in NODES}
     assert cluster.left() == []
+
+
+def test_when_each_snapshot_was_asked_for_is_noted(tmp_path, monkeypatch):
+    clock = SimpleNamespace(monotonic=iter([100.0, 100.0015, 102.0]).__next__)
+    monkeypatch.setattr(reloading, "time", clock)
+    done = carried_out(Reloading(tmp_path), way="import", change="same")
+    assert done.value["snapshots"] == {"n1": 0.001, "n2": 2.0}
+    clock.monotonic = lambda: 0.0
+    failed = carried_out(Reloading(tmp_path / "again", fails=[("snapshot", "n1")]), way="import", change="same")
+    assert list(failed.value["snapshots"]) == ["n1"]
 
 
 @pytest.mark.parametrize(("change", "f"), [("add", "add-column"), ("drop", "drop-column")])
