@@ -126,7 +126,8 @@ def _group(matrix: Matrix, rows: Sequence[Row]) -> list[str]:
     if commands:
         parts.append(_table(("version", "what broke", "repeat it"), commands))
     undecided = _undecided(matrix, first)
-    return [*parts, *([undecided] if undecided else [])]
+    said = [*parts[1:], *([undecided] if undecided else [])]
+    return [parts[0], *(said or ["No anomaly."])]
 
 
 def _titled(row: Row) -> str:
