@@ -326,6 +326,20 @@ def test_markdown(made: Matrix, golden: Callable[[str, str], None]):
     golden("matrix.md", render_matrix_markdown(made))
 
 
+def test_a_workload_that_held_everywhere_has_a_section_that_says_so_and_one_that_was_not_run_says_that(made: Matrix):
+    whole = [row for row in made.rows if row.anomaly is None and row.workload == "create-table"]
+    for state, said in (("held", "No anomaly."), ("not-run", "6.0-alpha2: not-run")):
+        cells = tuple(
+            replace(cell, state=state, broken=0, evidence=None)
+            for cell in made.cells
+            if (cell.workload, cell.anomaly) == ("create-table", None)
+        )
+        text = render_matrix_markdown(replace(made, rows=tuple(whole), cells=cells, findings=()))
+        section = text.partition("## Anomaly by anomaly")[2].partition("## Promises")[0]
+        assert said in section
+        assert ("No anomaly." in section) is (state == "held")
+
+
 def test_findings_stand_before_the_matrix_with_the_versions_they_affect():
     shapes = tuple(map(parse_shape, ("drop-type(A)", "create-table(B uses A)")))
     symptom = Symptom(type="dangling-type", mechanism=None, anomalies=(0,), races=(), nodes=())
