@@ -14,7 +14,13 @@ STORED = sorted(pages.DOCS.glob("*/*.html"))
 
 
 def test_there_are_pages() -> None:
-    assert {path.parent.name for path in STORED} >= {"grids", "matrix", "topology-matrix", "upgrade-matrix", "upgrade-matrix-5.0"}
+    assert {path.parent.name for path in STORED} >= {
+        "grids",
+        "matrix",
+        "topology-matrix",
+        "upgrade-matrix",
+        "upgrade-matrix-5.0",
+    }
 
 
 @pytest.mark.parametrize("path", STORED, ids=lambda path: path.parent.name)
