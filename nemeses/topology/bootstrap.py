@@ -19,7 +19,7 @@ from schemaquake.nemeses.schedule.options import configured
 from schemaquake.nemeses.schedule.targets import named
 from schemaquake.nemeses.topology import standard_options as standard
 from schemaquake.nemeses.topology.attempts import Recovery, all_up, changing, lacks, refused, some_other, try_out
-from schemaquake.nemeses.topology.planning import draw_recovery, node_serves, plan_joiner
+from schemaquake.nemeses.topology.planning import draw_recovery, in_series, joiners_of, node_serves, plan_joiner
 
 __all__ = ["Bootstrap", "join_again", "leave_half_joined"]
 
@@ -38,19 +38,20 @@ class Bootstrap:
     options = standard.TopologyOptions()
 
     node: str = standard.node("that joins, a spare")
+    count: int = standard.count(", each of another spare")
     begins_s: float = standard.at()
     limit_s: float = standard.limit()
     after_failure: str = standard.after_failure(_WAYS)
 
     def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
-        """Plan one bootstrap. Raises PlanError without spares."""
+        """Plan one bootstrap, or `count`. Raises PlanError without spares."""
         plan = configured(self, context)
-        return plan_joiner(
-            plan,
-            context,
-            random,
-            after_failure=draw_recovery(random, _WAYS, plan.after_failure, self.name),
-        )
+
+        def one(number: int) -> Sequence[Fault]:
+            recovery = draw_recovery(random, _WAYS, plan.after_failure, self.name)
+            return plan_joiner(plan, context, random, place=number, after_failure=recovery)
+
+        return in_series(plan, context, one, nodes_max=joiners_of(context, plan.node))
 
     becomes = node_serves
 

@@ -18,7 +18,7 @@ from schemaquake.nemeses.schedule.options import configured
 from schemaquake.nemeses.schedule.targets import named
 from schemaquake.nemeses.topology import standard_options as standard
 from schemaquake.nemeses.topology.attempts import Recovery, all_up, changing, lacks, try_out
-from schemaquake.nemeses.topology.planning import draw_recovery, node_leaves, plan_leaver
+from schemaquake.nemeses.topology.planning import draw_recovery, in_series, leavers_of, node_leaves, plan_leaver
 
 __all__ = ["Decommission", "abort_or_restart", "start_again"]
 
@@ -37,20 +37,20 @@ class Decommission:
     options = standard.TopologyOptions()
 
     node: str = standard.node("that leaves")
+    count: int = standard.count(", each of another node")
     begins_s: float = standard.at()
     limit_s: float = standard.limit()
     after_failure: str = standard.after_failure(_WAYS)
 
     def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
-        """Plan one decommission. Raises PlanError."""
+        """Plan one decommission, or `count`. Raises PlanError."""
         plan = configured(self, context)
-        return plan_leaver(
-            plan,
-            context,
-            random,
-            place=0,
-            after_failure=draw_recovery(random, _WAYS, plan.after_failure, self.name),
-        )
+
+        def one(number: int) -> Sequence[Fault]:
+            recovery = draw_recovery(random, _WAYS, plan.after_failure, self.name)
+            return plan_leaver(plan, context, random, place=number, after_failure=recovery)
+
+        return in_series(plan, context, one, nodes_max=leavers_of(context, plan.node))
 
     becomes = node_leaves
 

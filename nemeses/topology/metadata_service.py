@@ -17,7 +17,7 @@ from schemaquake.nemeses.schedule.every_node import on_every
 from schemaquake.nemeses.schedule.options import configured
 from schemaquake.nemeses.topology import standard_options as standard
 from schemaquake.nemeses.topology.attempts import Recovery, all_up, changing, lacks, some_other, try_out
-from schemaquake.nemeses.topology.planning import nobody_changes, planned
+from schemaquake.nemeses.topology.planning import in_series, nobody_changes, planned
 
 __all__ = ["CmsReconfigure", "PauseCommits"]
 
@@ -39,23 +39,28 @@ class CmsReconfigure:
     options = standard.TopologyOptions()
 
     members: int = option(0, "the number of nodes that commit metadata; 0: the seed draws 1 or 3")
+    count: int = standard.count()
     begins_s: float = standard.at()
     limit_s: float = standard.limit()
 
     def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
-        """Plan one reconfiguration, which concerns no node in particular. Raises PlanError."""
+        """Plan one reconfiguration, or `count`, which concern no node in particular. Raises PlanError."""
         plan = configured(self, context)
-        drawn = random.choice([size for size in _SIZES if size <= len(context.nodes)])
-        return planned(
-            self.name,
-            context,
-            random,
-            nodes=(),
-            begins_s=plan.begins_s,
-            members=plan.members or drawn,
-            limit_s=plan.limit_s,
-            after_failure="retry",
-        )
+
+        def one(_number: int) -> Sequence[Fault]:
+            drawn = random.choice([size for size in _SIZES if size <= len(context.nodes)])
+            return planned(
+                self.name,
+                context,
+                random,
+                nodes=(),
+                begins_s=plan.begins_s,
+                members=plan.members or drawn,
+                limit_s=plan.limit_s,
+                after_failure="retry",
+            )
+
+        return in_series(plan, context, one)
 
     becomes = nobody_changes
 
@@ -86,21 +91,26 @@ class PauseCommits:
     options = standard.TopologyOptions()
 
     lasts_s: float = option(-1.0, "how long nothing is committed, in seconds; negative: the seed draws 5 to 20")
+    count: int = standard.count()
     begins_s: float = standard.at()
 
     def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
-        """Plan one pause, which other operations meet: they do not wait for its end. Raises PlanError."""
+        """Plan one pause, or `count`, which other operations meet: they do not wait for its end. Raises PlanError."""
         plan = configured(self, context)
-        drawn = round(random.uniform(*_PAUSES_S), 1)
-        return planned(
-            self.name,
-            context,
-            random,
-            nodes=(),
-            begins_s=plan.begins_s,
-            lasts_s=drawn if plan.lasts_s < 0 else plan.lasts_s,
-            overlaps=True,
-        )
+
+        def one(_number: int) -> Sequence[Fault]:
+            drawn = round(random.uniform(*_PAUSES_S), 1)
+            return planned(
+                self.name,
+                context,
+                random,
+                nodes=(),
+                begins_s=plan.begins_s,
+                lasts_s=drawn if plan.lasts_s < 0 else plan.lasts_s,
+                overlaps=True,
+            )
+
+        return in_series(plan, context, one)
 
     becomes = nobody_changes
 

@@ -8,6 +8,7 @@ from functools import partial
 from random import Random
 from typing import Final
 
+from schemaquake.harness.errors import PlanError
 from schemaquake.harness.model.operation import Completion
 from schemaquake.harness.model.options import option
 from schemaquake.harness.model.protocols import Cluster, Context, Fault
@@ -16,7 +17,7 @@ from schemaquake.nemeses.schedule.options import configured
 from schemaquake.nemeses.topology import standard_options as standard
 from schemaquake.nemeses.topology.attempts import Recovery, all_up, changing, lacks, try_out
 from schemaquake.nemeses.topology.decommission import abort_or_restart
-from schemaquake.nemeses.topology.planning import ANY, draw_recovery, node_serves, plan_leaver
+from schemaquake.nemeses.topology.planning import ANY, draw_recovery, in_series, node_serves, plan_leaver
 
 __all__ = ["Move"]
 
@@ -34,22 +35,31 @@ class Move:
 
     node: str = standard.node("that moves")
     token: str = option(ANY, "its new token; `any`: the seed draws one")
+    count: int = standard.count(", of one node after another")
     begins_s: float = standard.at()
     limit_s: float = standard.limit()
     after_failure: str = standard.after_failure(_WAYS)
 
     def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
-        """Plan one move. Raises PlanError."""
+        """Plan one move, or `count`. Raises PlanError."""
         plan = configured(self, context)
-        return plan_leaver(
-            plan,
-            context,
-            random,
-            place=0,
-            fraction=round(random.random(), 9),
-            token=plan.token,
-            after_failure=draw_recovery(random, _WAYS, plan.after_failure, self.name),
-        )
+        if plan.token != ANY and plan.count > 1:
+            raise PlanError(
+                f"-O {self.name}.token={plan.token} -O {self.name}.count={plan.count}: one move to one token"
+            )
+
+        def one(number: int) -> Sequence[Fault]:
+            return plan_leaver(
+                plan,
+                context,
+                random,
+                place=number,
+                fraction=round(random.random(), 9),
+                token=plan.token,
+                after_failure=draw_recovery(random, _WAYS, plan.after_failure, self.name),
+            )
+
+        return in_series(plan, context, one)
 
     becomes = node_serves
 

@@ -6,7 +6,8 @@ it, so that two kinds in one run seldom want the same node. The first node stays
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from random import Random
 from typing import Final, Protocol
 
@@ -21,7 +22,10 @@ from schemaquake.nemeses.topology.standard_options import TopologyOptions
 __all__ = [
     "ANY",
     "draw_recovery",
+    "in_series",
+    "joiners_of",
     "leaver",
+    "leavers_of",
     "nobody_changes",
     "node_leaves",
     "node_serves",
@@ -36,6 +40,9 @@ ANY: Final = "any"
 
 _BEGINS: Final = (0.1, 0.3)
 """The part of the main phase in which an operation begins, so that there is time before and after it."""
+
+_LAST_BEGINS: Final = 0.9
+"""The part of the main phase after which no operation of a series begins."""
 
 
 def leaver(context: Context, wanted: str, *, place: int) -> str:
@@ -58,6 +65,34 @@ def spare(context: Context, wanted: str, nemesis: str, *, place: int) -> str:
     return context.spares[place % len(context.spares)]
 
 
+class _Repeated(Protocol):
+    """The options that every operation has which can follow itself."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def count(self) -> int: ...
+
+
+def in_series(
+    plan: _Repeated, context: Context, one: Callable[[int], Sequence[Fault]], *, nodes_max: int | None = None
+) -> Sequence[Fault]:
+    """Plan `-O NEMESIS.count=` operations; `one` plans the operation of this number, from 0 on.
+
+    The first begins where it begins alone, the others at equal distances after it until nine tenths of the main phase have passed; one
+    that is not over by then delays the next. `nodes_max` is the number of different nodes that there are for operations which a node
+    goes through once; None: any number. Raises PlanError.
+    """
+    if plan.count < 1:
+        raise PlanError(f"-O {plan.name}.count={plan.count}: at least 1")
+    if nodes_max is not None and plan.count > max(nodes_max, 1):
+        raise PlanError(f"-O {plan.name}.count={plan.count}: there are nodes for {nodes_max} in this run")
+    found = [operation for number in range(plan.count) for operation in one(number)]
+    first_s = found[0].begins_s
+    apart_s = max(_LAST_BEGINS * context.time_limit_s - first_s, 0.0) / plan.count
+    return [replace(operation, begins_s=round(first_s + number * apart_s, 3)) for number, operation in enumerate(found)]
+
+
 class _OnOneNode(Protocol):
     """The options that every operation on one node has."""
 
@@ -78,9 +113,21 @@ def plan_leaver(
     return _plan_on(leaver(context, plan.node, place=place), plan, context, random, parameters)
 
 
-def plan_joiner(plan: _OnOneNode, context: Context, random: Random, **parameters: JSON) -> Sequence[Fault]:
-    """Plan an operation on the first spare. Raises PlanError without spares."""
-    return _plan_on(spare(context, plan.node, plan.name, place=0), plan, context, random, parameters)
+def plan_joiner(
+    plan: _OnOneNode, context: Context, random: Random, *, place: int = 0, **parameters: JSON
+) -> Sequence[Fault]:
+    """Plan an operation on the spare of this number. Raises PlanError without spares."""
+    return _plan_on(spare(context, plan.node, plan.name, place=place), plan, context, random, parameters)
+
+
+def leavers_of(context: Context, wanted: str) -> int:
+    """Return how many different nodes can leave: all founders but the first, or the one that is wanted."""
+    return len(context.nodes) - 1 if wanted == ANY else 1
+
+
+def joiners_of(context: Context, wanted: str) -> int:
+    """Return how many different nodes can join: the spares, or the one that is wanted."""
+    return len(context.spares) if wanted == ANY else 1
 
 
 def _plan_on(

@@ -22,7 +22,7 @@ from schemaquake.nemeses.schedule.targets import named
 from schemaquake.nemeses.topology import standard_options as standard
 from schemaquake.nemeses.topology.attempts import Recovery, all_up, changing, lacks, refused, some_other, try_out
 from schemaquake.nemeses.topology.decommission import start_again
-from schemaquake.nemeses.topology.planning import draw_recovery, node_leaves, plan_leaver
+from schemaquake.nemeses.topology.planning import draw_recovery, in_series, leavers_of, node_leaves, plan_leaver
 
 __all__ = ["Assassinate", "RemoveNode", "die"]
 
@@ -42,22 +42,27 @@ class RemoveNode:
 
     node: str = standard.node("that is taken down and removed")
     how: str = standard.how()
+    count: int = standard.count(", each of another node")
     begins_s: float = standard.at()
     limit_s: float = standard.limit()
     after_failure: str = standard.after_failure(_WAYS)
 
     def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
-        """Plan one removal. Raises PlanError."""
+        """Plan one removal, or `count`. Raises PlanError."""
         plan = configured(self, context)
-        return plan_leaver(
-            plan,
-            context,
-            random,
-            place=1,
-            how=plan.how,
-            loses_disk=True,
-            after_failure=draw_recovery(random, _WAYS, plan.after_failure, self.name),
-        )
+
+        def one(number: int) -> Sequence[Fault]:
+            return plan_leaver(
+                plan,
+                context,
+                random,
+                place=1 + number,
+                how=plan.how,
+                loses_disk=True,
+                after_failure=draw_recovery(random, _WAYS, plan.after_failure, self.name),
+            )
+
+        return in_series(plan, context, one, nodes_max=leavers_of(context, plan.node))
 
     becomes = node_leaves
 
@@ -85,23 +90,28 @@ class Assassinate:
     node: str = standard.node("that is taken down and forgotten")
     how: str = standard.how()
     repair: bool = option(True, "true if a repair of every node follows, as nothing is streamed otherwise", parse=truth)
+    count: int = standard.count(", each of another node")
     begins_s: float = standard.at()
     limit_s: float = standard.limit()
     after_failure: str = standard.after_failure(_WAYS)
 
     def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
-        """Plan one assassination. Raises PlanError."""
+        """Plan one assassination, or `count`. Raises PlanError."""
         plan = configured(self, context)
-        return plan_leaver(
-            plan,
-            context,
-            random,
-            place=2,
-            how=plan.how,
-            loses_disk=True,
-            repair=plan.repair,
-            after_failure=draw_recovery(random, _WAYS, plan.after_failure, self.name),
-        )
+
+        def one(number: int) -> Sequence[Fault]:
+            return plan_leaver(
+                plan,
+                context,
+                random,
+                place=2 + number,
+                how=plan.how,
+                loses_disk=True,
+                repair=plan.repair,
+                after_failure=draw_recovery(random, _WAYS, plan.after_failure, self.name),
+            )
+
+        return in_series(plan, context, one, nodes_max=leavers_of(context, plan.node))
 
     becomes = node_leaves
 

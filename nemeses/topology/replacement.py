@@ -22,7 +22,7 @@ from schemaquake.nemeses.topology import standard_options as standard
 from schemaquake.nemeses.topology.attempts import Recovery, all_up, changing, lacks, refused, try_out
 from schemaquake.nemeses.topology.bootstrap import join_again
 from schemaquake.nemeses.topology.decommission import start_again
-from schemaquake.nemeses.topology.planning import ANY, leaver, planned, spare
+from schemaquake.nemeses.topology.planning import ANY, in_series, joiners_of, leaver, leavers_of, planned, spare
 from schemaquake.nemeses.topology.removal import die
 
 __all__ = ["Replace"]
@@ -45,17 +45,23 @@ class Replace:
         parse=one_of("any", "new", "same"),
     )
     how: str = standard.how()
+    count: int = standard.count(", each of another node")
     begins_s: float = standard.at()
     limit_s: float = standard.limit()
 
     def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
-        """Plan one replacement. Raises PlanError."""
+        """Plan one replacement, or `count`. Raises PlanError."""
         plan = configured(self, context)
-        drawn = random.choice(("new", "same")) if context.spares else "same"
+        deaths = leavers_of(context, plan.node)
+        nodes_max = min(deaths, joiners_of(context, plan.by)) if plan.address == "new" else deaths
+        return in_series(plan, context, partial(self._one, plan, context, random), nodes_max=nodes_max)
+
+    def _one(self, plan: Replace, context: Context, random: Random, number: int) -> Sequence[Fault]:
+        drawn = random.choice(("new", "same")) if len(context.spares) > number else "same"
         address = drawn if plan.address == ANY else plan.address
-        dead = leaver(context, plan.node, place=1)
-        # The last spare, so that a bootstrap in the same run finds the first one free.
-        successor = dead if address == "same" else spare(context, plan.by, self.name, place=-1)
+        dead = leaver(context, plan.node, place=1 + number)
+        # From the last spare on, so that a bootstrap in the same run finds the first one free.
+        successor = dead if address == "same" else spare(context, plan.by, self.name, place=-1 - number)
         if address == "new" and successor == dead:
             raise PlanError(f"-O replace.by={dead}: a node that takes its own place keeps its address")
         return planned(

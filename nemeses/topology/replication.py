@@ -24,7 +24,7 @@ from schemaquake.harness.wait import pause_for, until
 from schemaquake.nemeses.schedule.options import configured
 from schemaquake.nemeses.topology import standard_options as standard
 from schemaquake.nemeses.topology.attempts import all_up, changing, lacks, refused, serving_members, some_other
-from schemaquake.nemeses.topology.planning import ANY, nobody_changes, planned
+from schemaquake.nemeses.topology.planning import ANY, in_series, nobody_changes, planned
 from schemaquake.nemeses.topology.requests import ask_as_client, refuse_unrecorded
 
 __all__ = ["RfChange"]
@@ -47,26 +47,31 @@ class RfChange:
     keyspace: str = option(ANY, "the keyspace, one of the run's; `any`: the seed chooses among those there are")
     factor: int = option(0, "the replication factor that it gets; 0: one more or one less, as the seed draws")
     repair: bool = option(True, "true if every node is repaired afterwards, as operators have to", parse=truth)
+    count: int = standard.count()
     begins_s: float = standard.at()
     limit_s: float = standard.limit()
 
     def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
-        """Plan one change, which concerns no node in particular. Raises PlanError."""
+        """Plan one change, or `count`, which concern no node in particular. Raises PlanError."""
         plan = configured(self, context)
         if plan.factor < 0:
             raise PlanError(f"-O {self.name}.factor={plan.factor}: at least 1")
-        return planned(
-            self.name,
-            context,
-            random,
-            nodes=(),
-            begins_s=plan.begins_s,
-            keyspace=plan.keyspace,
-            factor=plan.factor,
-            repair=plan.repair,
-            limit_s=plan.limit_s,
-            fraction=round(random.random(), 9),
-        )
+
+        def one(_number: int) -> Sequence[Fault]:
+            return planned(
+                self.name,
+                context,
+                random,
+                nodes=(),
+                begins_s=plan.begins_s,
+                keyspace=plan.keyspace,
+                factor=plan.factor,
+                repair=plan.repair,
+                limit_s=plan.limit_s,
+                fraction=round(random.random(), 9),
+            )
+
+        return in_series(plan, context, one)
 
     becomes = nobody_changes
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from schemaquake.harness.errors import PlanError
 from schemaquake.harness.model.options import option, truth
 
-__all__ = ["TopologyOptions", "after_failure", "at", "how", "limit", "node", "step", "words_for_aim"]
+__all__ = ["TopologyOptions", "after_failure", "at", "count", "how", "limit", "node", "step", "words_for_aim"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +44,11 @@ def node(description: str) -> str:
 def at() -> float:
     """Declare the option that fixes when the operation begins."""
     return option(-1.0, "the second of the main phase in which it begins; negative: the seed chooses")
+
+
+def count(apart: str = "") -> int:
+    """Declare the option that repeats the operation; `apart` says which nodes the others concern."""
+    return option(1, f"how many of these operations follow one another in the main phase{apart}")
 
 
 def limit() -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from functools import partial
 
@@ -66,6 +67,67 @@ def test_what_is_done_after_a_failure_is_a_choice_of_the_seed():
     assert planned("bootstrap", after_failure="resume")[1].parameters["after_failure"] == "resume"
     with pytest.raises(PlanError):
         planned("bootstrap", after_failure="pray")
+
+
+def series(kind, count, *, seed=7, context=CONTEXT, **options):
+    nemesis = load("nemeses", kind)
+    given = {f"{kind}.{name}": text for name, text in (options | {"count": str(count)}).items()}
+    context = replace(context, seed=seed, options=given)
+    return nemesis.schedule(context, random=context.random("nemesis", kind))
+
+
+MANY = replace(CONTEXT, nodes=("n1", "n2", "n3", "n4", "n5"), spares=("n6", "n7", "n8", "n9"))
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "rf-change", "pause-commits"])
+def test_operations_of_a_series_follow_one_another(kind):
+    found = series(kind, 4, context=MANY)
+    begins = [operation.begins_s for operation in found]
+    apart = {round(after - before, 1) for before, after in itertools.pairwise(begins)}
+    assert len(found) == 4
+    assert len(apart) == 1
+    assert apart.pop() > 10
+    assert begins[-1] < 90
+    assert series(kind, 4, context=MANY) == found
+    alone = series(kind, 1, context=MANY)
+    assert replace(found[0], begins_s=0) == replace(alone[0], begins_s=0)
+    assert found[0].begins_s == alone[0].begins_s
+
+
+@pytest.mark.parametrize("kind", ["bootstrap", "decommission", "removenode", "assassinate", "replace"])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_node_joins_or_leaves_once_in_a_series(kind, seed):
+    nodes = [node for operation in series(kind, 4, seed=seed, context=MANY) for node in operation.nodes]
+    assert len(set(nodes)) == len(nodes)
+    assert "n1" not in nodes
+
+
+@pytest.mark.parametrize(
+    ("kind", "count", "options"),
+    [
+        ("bootstrap", 3, {}),
+        ("bootstrap", 2, {"node": "n5"}),
+        ("decommission", 4, {}),
+        ("decommission", 2, {"node": "n2"}),
+        ("removenode", 4, {}),
+        ("assassinate", 4, {}),
+        ("replace", 4, {}),
+        ("replace", 3, {"address": "new"}),
+        ("move", 2, {"token": "5"}),
+        *((kind, count, {}) for kind in KINDS for count in (0, -1)),
+    ],
+)
+def test_a_series_that_has_no_nodes_is_refused(kind, count, options):
+    with pytest.raises(PlanError, match=f"{kind}.count={count}"):
+        series(kind, count, **options)
+
+
+def test_moves_and_replacements_at_the_same_address_need_no_spare():
+    without = replace(CONTEXT, spares=())
+    assert [len(operation.nodes) for operation in series("replace", 3, context=without)] == [1, 1, 1]
+    moves = series("move", 5, context=without)
+    assert len({operation.parameters["fraction"] for operation in moves}) == 5
+    assert {operation.nodes[0] for operation in moves} == {"n2", "n3", "n4"}
 
 
 def test_kinds_of_one_run_want_different_nodes():
