@@ -269,9 +269,11 @@ def _run(
         keep_data=keep_data,
         distribution=distribution,
     )
+    from schemaquake.harness.run.applicability import refuse_inapplicable  # noqa: PLC0415 - as below
     from schemaquake.results.runs.execution import carry_out, print_summary, tell_on  # noqa: PLC0415 - pyarrow takes half a second to import
 
     refuse_undeclared(plan.options, workloads=plan.workloads, nemeses=plan.nemeses, cluster=plan.cluster)
+    refuse_inapplicable(plan)
     if dry:
         _print_dry_run(plan, as_json=as_json)
         raise typer.Exit(ExitCode.VALID)

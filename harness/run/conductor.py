@@ -29,10 +29,11 @@ from schemaquake.harness.faults.requests import nemeses_of, requested_faults
 from schemaquake.harness.history.journal import Journal, start_clock, sync_regularly
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.plan import Plan
-from schemaquake.harness.model.protocols import Cluster, Context, Provider, TopologyNemesis, Workload
+from schemaquake.harness.model.protocols import Cluster, Context, Provider, TopologyNemesis
 from schemaquake.harness.model.runtime import Runtime, RuntimeProvider
 from schemaquake.harness.model.traits import cluster_traits, lack, lacking_means
 from schemaquake.harness.registry import load
+from schemaquake.harness.run.applicability import refuse_lacking
 from schemaquake.harness.run.following import Following
 from schemaquake.harness.run.interpreter import assign
 from schemaquake.harness.run.limits import refuse_oversized
@@ -214,13 +215,7 @@ class Conductor:
 
     def _refuse_what_cannot_be(self, cluster: Cluster, context: Context) -> None:
         """Refuse, before anything is started, a plan whose features the system lacks or whose means the machine lacks."""
-        for name in self._plan.workloads:
-            workload: Workload = load("workloads", name)
-            lacking = workload.requires - context.features
-            if lacking:
-                raise NotApplicable(
-                    f'workload "{name}" is not applicable to {self._plan.system}: it has no {", ".join(sorted(lacking))}'
-                )
+        refuse_lacking(self._plan, context.features)
         nemeses = {name: load("nemeses", name) for name in nemeses_of(self._plan)}
         lacks = {name: why for name, nemesis in nemeses.items() if (why := lack(nemesis, cluster)) is not None}
         if lacks:

@@ -17,7 +17,7 @@ from typing import Final
 
 from schemaquake.checkers.findings.catalogue import counted_by_runs
 from schemaquake.harness.model.protocols import Demands
-from schemaquake.harness.registry import load
+from schemaquake.harness.run.applicability import why_inapplicable
 from schemaquake.results.matrix.cells import any_cell, cell_of, own_races
 from schemaquake.results.matrix.facts import RunFacts, refused
 from schemaquake.results.matrix.matrix_plan import Condition, MatrixPlan, Unit, is_racing
@@ -75,15 +75,11 @@ class Schedule:
         """Mark the cells whose system lacks a required feature: they need no run."""
         for key, condition in self._keys():
             self.runs.setdefault(key, [])
-            lacking = self._lacking(key.system, key.workload)
-            if lacking and not self.runs[key]:
-                why = f'workload "{key.workload}" is not applicable to {key.system}: it has no {", ".join(lacking)}'
+            demands = self.demands[key.system]
+            why = None if demands is None else why_inapplicable(key.workload, key.system, demands.features)
+            if why is not None and not self.runs[key]:
                 self.runs[key].append(refused(why, applicable=False))
             assert condition.name == key.condition
-
-    def _lacking(self, system: str, workload: str) -> list[str]:
-        demands = self.demands[system]
-        return [] if demands is None else sorted(load("workloads", workload).requires - demands.features)
 
     # ── what is next ─────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -80,6 +80,16 @@ WRONG = [
         ["run", "--system", "cassandra:99.1", *RUN[3:]],
         "no launch recipe for cassandra:99",
     ),
+    (
+        "a workload that the system cannot carry out",
+        ["run", "--system", "simulated:cassandra-6.0", "--workload", "drop-type,register"],
+        'workload "register" is not applicable to simulated:cassandra-6.0: it has no conditional-writes',
+    ),
+    (
+        "one that an old version cannot carry out",
+        ["run", "--system", "cassandra:1.1.12", *RUN[3:]],
+        "is not applicable to cassandra:1.1.12: it has no",
+    ),
     ("a concurrency that is none", [*RUN, "--concurrency", "two"], "--concurrency is a number of workers (6)"),
     ("an option of a workload that is none", [*RUN, "-O", "fast"], '-O needs name=value, not "fast"'),
     ("a list there is not", ["list", "wishes"], 'cannot list "wishes"; lists there are: workloads, nemeses, checkers'),
