@@ -42,7 +42,7 @@ _REFUSED: Final = (
     r"^(InvalidRequest|SyntaxException|Unauthorized|ConfigurationException|AlreadyExists|FunctionFailure)\b"
 )
 """Errors that say that a statement is wrong, and not that nodes are missing."""
-_NO_REFUSAL: Final = re.compile(rf"{NO_ANSWER}|{NOT_OFFERED.removeprefix('(?i)')}|^RefusedHere|disagree")
+_NO_REFUSAL: Final = re.compile(rf"{NO_ANSWER}|{NOT_OFFERED.removeprefix('(?i)')}|^RefusedHere|disagree|not yet agree")
 """Errors of a change that the system did not answer, or never offers, or that a client of ours did not ask for; up to 1.1
 changes that meet are refused for a disagreement."""
 _RECOVERY_NS: Final = 10_000_000_000

@@ -56,7 +56,7 @@ OPTIONS: Final[Mapping[str, str]] = {
     **SLOW_LINKS,
     "order": "what brings changes into one order in designs that have none, without the flaw `no-order` (up to 5.0): `sequencer`, at once on all nodes, or `turns`, one after another by the design's own protocol",
     "log": "how members decide an entry of the log (6.0): `register`, at once and by a majority, or `paxos`, by messages and with state on disk",
-    "snapshots": "how often a node puts its log into a snapshot (6.0): `seldom`, every hundredth epoch, or `often`, every eighth",
+    "snapshots": "how often a node puts its log into a snapshot: `seldom`, every hundredth epoch (6.0) or twenty-fourth entry (group 0), or `often`, every eighth or fourth",
     "invariants": "whether what must hold of all nodes at once is looked at from outside: `unchecked`, or `checked`, where a breach stands as a failed assertion in a node's log",
     "cms.pause": "commits that wait for 4 s before they are made (6.0): create-table, or FINISH_JOIN@2 for its second; with commas",
     "cms.refuse": "commits that are refused (6.0)",
@@ -70,14 +70,16 @@ ORDERS: Final = ("sequencer", "turns")
 """What stands in for the order that designs up to 5.0 lack, where they are not to show that."""
 LOGS: Final = ("register", "paxos")
 """The ways in which an entry of the metadata log is decided."""
-SNAPSHOTS: Final[Mapping[str, int]] = {"seldom": 100, "often": 8}
-"""Epochs between two snapshots of the metadata log."""
+SNAPSHOTS: Final = ("seldom", "often")
+"""How often a node puts its log into a snapshot."""
 
 INVARIANTS: Final = ("unchecked", "checked")
 """Whether an observer of all nodes looks at what the design says of them."""
 
 _MODELS: Final[Mapping[str, _Build]] = {
-    "raft-group": lambda ring, flaws, _blueprint, _options: Group0(ring, flaws),
+    "raft-group": lambda ring, flaws, _blueprint, options: Group0(
+        ring, flaws, **({"snapshot_every": 4, "trailing": 2} if _has_often_snapshots(options) else {})
+    ),
     "merged-schema-rows": lambda ring, flaws, blueprint, options: MergedRows(
         ring, flaws, Release(**blueprint.release), pull_delay_s=blueprint.pull_delay_s, by_turns=_is_by_turns(options)
     ),
@@ -86,7 +88,7 @@ _MODELS: Final[Mapping[str, _Build]] = {
         flaws,
         parse_rules(options, SCHEMA_CHANGES),
         by_paxos=_is_by_paxos(options),
-        snapshot_every=_epochs_between_snapshots(options),
+        snapshot_every=8 if _has_often_snapshots(options) else 100,
     ),
     "ordered-migrations": lambda ring, flaws, _blueprint, options: Migrations(
         ring, flaws, by_turns=_is_by_turns(options)
@@ -112,11 +114,11 @@ def _is_by_paxos(options: Mapping[str, str]) -> bool:
     return log == "paxos"
 
 
-def _epochs_between_snapshots(options: Mapping[str, str]) -> int:
-    often = options.get("snapshots", next(iter(SNAPSHOTS)))
+def _has_often_snapshots(options: Mapping[str, str]) -> bool:
+    often = options.get("snapshots", SNAPSHOTS[0])
     if often not in SNAPSHOTS:
         raise PlanError(f"-O snapshots={often}: {' or '.join(SNAPSHOTS)}")
-    return SNAPSHOTS[often]
+    return often == SNAPSHOTS[1]
 
 
 def _has_checked_invariants(options: Mapping[str, str]) -> bool:
@@ -172,9 +174,9 @@ def list_habits(system: str) -> Mapping[str, tuple[str, ...]]:
     """List the options by which a design does something in several ways, each with its values, the usual one first."""
     match blueprint_of(system).model:
         case "metadata-log":
-            return {"log": LOGS, "snapshots": tuple(SNAPSHOTS)}
+            return {"log": LOGS, "snapshots": SNAPSHOTS}
         case "raft-group":
-            return {}
+            return {"snapshots": SNAPSHOTS}
     return {"order": ORDERS}
 
 

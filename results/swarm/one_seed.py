@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import signal
 import tempfile
+import threading
 import time
 import traceback
 from collections.abc import Iterator, Mapping
@@ -40,6 +42,10 @@ from schemaquake.results.tables.races import tabulate_races
 __all__ = ["findings_in", "row_of"]
 
 _LIMIT_S: Final = 60.0
+_CPU_LIMIT_S: Final = 120.0
+"""CPU time of a seed, some hundred times what one takes: a broken model may go round in a circle, and must not end a sweep."""
+_AGAIN_S: Final = 10.0
+"""CPU time that what such a seed interrupts has to clean up."""
 _OUTCOMES: Final[Mapping[Validity, str]] = {True: "valid", False: "invalid", "unknown": "unknown"}
 
 
@@ -69,8 +75,9 @@ def row_of(plan: Plan) -> dict[str, Any]:
         folder = Path(name)
         try:
             plan.check_options()
-            _carry_out(plan, folder)
-            row |= _judged(plan, Store(folder))
+            with _bounded(_CPU_LIMIT_S):
+                _carry_out(plan, folder)
+                row |= _judged(plan, Store(folder))
         except SchemaquakeError as error:
             row["doubt"] = f"{type(error).__name__}: {error}"
             row["outcome"] = "refused" if error.exit_code == ExitCode.BAD_ARGUMENTS else "failed"
@@ -78,7 +85,33 @@ def row_of(plan: Plan) -> dict[str, Any]:
             where = traceback.extract_tb(error.__traceback__)[-1]
             row["doubt"] = f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
             row["outcome"] = "failed"
+        except _Endless:
+            row["doubt"] = f"Endless: not done within {_CPU_LIMIT_S:.0f} s of CPU time"
+            row["outcome"] = "failed"
     return {**row, "ms": (time.process_time() - began) * 1000}
+
+
+class _Endless(BaseException):
+    """A seed that takes more CPU time than any should. What a run does about errors of its own is not done about it."""
+
+
+@contextmanager
+def _bounded(limit_s: float) -> Iterator[None]:
+    """Raise _Endless in what takes more CPU time than that, and again where it goes on; outside the main thread nothing is bounded."""
+
+    def end(_number: int, _frame: object) -> None:
+        raise _Endless
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGPROF, end)
+    signal.setitimer(signal.ITIMER_PROF, limit_s, _AGAIN_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def findings_in(plan: Plan) -> frozenset[str]:

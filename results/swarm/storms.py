@@ -5,7 +5,8 @@ once, near each other: statements that follow one another through other nodes, l
 the first one lasts.
 
 - A **storm of the log**: random changes, many of them, while servers are killed, frozen or cut off at steps of the log, up to nine times.
-- A **storm of the ring**: few keys, few replicas, many reads and writes, while nodes come and go and faults fall on the steps of that.
+  In one of three they fall on the node that decides an entry, just when it has it alone, so that others go on without it.
+- A **storm of the ring**: few keys (or many, most of which are written before a change and not again), few replicas, many reads and writes, while nodes come and go and faults fall on the steps of that.
 - A **storm of rows**: few keys that all nodes read and write at QUORUM, while nodes are cut off, frozen or late, so that writes stay halfway.
 
 One in three of the last two has rows of unique keys, some of which are deleted, instead.
@@ -16,7 +17,7 @@ Draws have streams of their own: seeds without a storm are drawn as if there wer
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias
 
 from schemaquake.clusters.simulated.draws import Draws, Stream
@@ -42,13 +43,21 @@ _VERBS_OF_A_RING: Final = ("cut", "cut", "kill", "pause")
 _LASTS_S: Final = (1, 2, 4, 8)
 _LASTS_IN_A_LOG_S: Final = (1, 4, 4, 8)
 """After two seconds and more without its leader a group has another one."""
+_LASTS_AT_DECIDERS_S: Final = (2, 4, 4)
 _ENDED_BY_S: Final = 24
 """Seconds after the cluster stands by which all faults at steps have ended: main phases last a little longer."""
 _FACTORS: Final = (1, 1, 2, 3)
 _RATES_OF_A_LOG: Final = (8.0, 8.0, 16.0)
 _RATES_OF_A_RING: Final = (10.0, 40.0, 80.0)
 _WITH_DELETIONS: Final = 1 / 3
-_KEYS: Final = "6"
+_KEYS: Final = ("6", "6", "40", "200")
+_OF_DECIDERS: Final = 0.35
+"""The share of storms of the log that fall on who decides entries."""
+_HAS_IT_ALONE: Final = frozenset(
+    {"raft/replicate/r2", "raft/election/v3", "6.0/commit/k6", "6.0/commit/k7", "6.0/paxos/p2", "6.0/paxos/p3"}
+)
+"""Steps at which a node has an entry on its disk, or decided, and has told nobody."""
+_VERBS_AT_DECIDERS: Final = (("cut",), ("cut", "kill"), ("cut", "pause"), ("pause", "kill"))
 _RATES_OF_ROWS: Final = (4.0, 10.0, 40.0)
 _KEYS_OF_ROWS: Final = (1, 4, 16)
 """Many keys that are seldom written, too: a write that stayed halfway is seen only until the next one of its key."""
@@ -90,9 +99,12 @@ def draw_storm(draws: Draws, log_steps: Sequence[str], ring_steps: Sequence[str]
         return None
     match stream.pick(kinds):
         case "log":
-            return _of_log(stream, log_steps)
+            storm = _of_log(stream, log_steps)
+            deciders = draws.stream("storm", "deciders")
+            alone = [step for step in log_steps if step in _HAS_IT_ALONE]
+            return _on_deciders(deciders, storm, alone) if alone and deciders.chance(_OF_DECIDERS) else storm
         case "ring":
-            return _of_ring(stream, ring_steps)
+            return _of_ring(stream, ring_steps, draws.stream("storm", "keys").pick(_KEYS))
         case "rows":
             return _of_rows(stream)
 
@@ -120,7 +132,24 @@ def _of_log(stream: Stream, steps: Sequence[str]) -> Storm:
     )
 
 
-def _of_ring(stream: Stream, steps: Sequence[str]) -> Storm:
+def _on_deciders(stream: Stream, storm: Storm, steps: Sequence[str]) -> Storm:
+    """Return a storm of the log whose faults fall on the node that comes to one of these steps, long enough for others to go on."""
+    verbs = stream.pick(_VERBS_AT_DECIDERS)
+    passages = stream.pick(_PASSAGES_OF_A_LOG)
+    places = [
+        (stream.pick(verbs), stream.pick(steps), 2 + stream.below(passages))
+        for _ in range(stream.pick(_PLACES_IN_A_LOG))
+    ]
+    names = tuple(f"n{number}" for number in range(1, storm.nodes + 1))
+    return replace(
+        storm,
+        rate=max(_RATES_OF_A_LOG),
+        follows_on=True,
+        options=_aimed(stream, places, names, elsewhere=0.0, lasts_s=_LASTS_AT_DECIDERS_S),
+    )
+
+
+def _of_ring(stream: Stream, steps: Sequence[str], keys: str) -> Storm:
     names = tuple(f"n{number}" for number in range(1, _NODES_OF_A_RING + 2))
     has_deletions = stream.chance(_WITH_DELETIONS)
     aims: Mapping[str, str] = {}
@@ -140,7 +169,7 @@ def _of_ring(stream: Stream, steps: Sequence[str]) -> Storm:
         has_slow_links=stream.chance(0.5),
         has_deletions=has_deletions,
         follows_on=False,
-        options={**({} if has_deletions else {"keys": _KEYS}), **aims},
+        options={**({} if has_deletions else {"keys": keys}), **aims},
     )
 
 

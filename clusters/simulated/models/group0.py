@@ -175,8 +175,13 @@ class Group0:
     verbs = Coordinator.verbs
     takes_own_place = False
 
-    def __init__(self, ring: Ring, flaws: frozenset[str]) -> None:
+    def __init__(
+        self, ring: Ring, flaws: frozenset[str], *, snapshot_every: int = _SNAPSHOT_EVERY, trailing: int = _TRAILING
+    ) -> None:
+        """`snapshot_every` is the number of entries between two snapshots, `trailing` how many of them the log keeps then."""
         self.flaws = flaws
+        self._snapshot_every = snapshot_every
+        self._trailing = trailing
         # Not counted anew by another ring: barriers wait for requests of an earlier version.
         self._requests = Requests(
             ring,
@@ -318,6 +323,7 @@ class Group0:
         life, role = _life(node), _role(node)
         while role.applied < role.commit:
             entry = role.log.entry(role.applied + 1)
+            assert entry.number == role.applied + 1
             if isinstance(entry.command, Command):
                 yield G7
                 yield from self._carry_out(node, entry.command)
@@ -327,7 +333,7 @@ class Group0:
                 self._pin(node, after_order(self.board(node), entry.command, entry.number))
             role.applied = max(role.applied, entry.number)  # a snapshot may have come meanwhile
             role.moved.notify()
-            if role.applied - role.log.index > _SNAPSHOT_EVERY + _TRAILING:
+            if role.applied - role.log.index > self._snapshot_every + self._trailing:
                 self._take_snapshot(node, role)
         life.applying = False
         self._coordinator.look(node)
@@ -350,6 +356,7 @@ class Group0:
         if self._raft.invariants is not None:
             tables = (node.disk.schema.version(), kept.last_us)
             self._raft.invariants.carried_out(node, command.new_id, tables)
+            self._raft.invariants.serves(node, {row.keyspace: None for row in command.rows})
 
     def _remember(self, node: Node, command: Command) -> None:
         kept = _kept(node)
@@ -373,11 +380,13 @@ class Group0:
     def _take_snapshot(self, node: Node, role: Role) -> None:
         """Forget entries that the tables have, but for the last few."""
         kept = _kept(node)
-        index = role.applied - _TRAILING
+        index = role.applied - self._trailing
         if "short-snapshot" in self.flaws:
             index = role.applied
             kept.image = kept.image or self._present(node)
         role.log.forget(index)
+        if self._raft.invariants is not None:
+            self._raft.invariants.begins_after(node, role.log)
 
     def _present(self, node: Node) -> _Image:
         return _Image(node.disk.schema.changes(), dict(_kept(node).history), _kept(node).board)
@@ -390,12 +399,18 @@ class Group0:
         """Take another node's tables over. Rows merge; states that this node alone has stay in its history."""
         kept = _kept(node)
         node.disk.schema.merge(image.rows)
+        is_ahead = kept.history.keys() <= image.history.keys()
         states = sorted({**kept.history, **image.history}.values())
         kept.history = {state.id: state for state in states}
         if states:
             kept.last_us = states[-1].new_us
             self._load(node, Command(0, 0, states[-1].id, tuple(image.rows), ""))
             server_of(node).epoch = kept.last_us
+            if self._raft.invariants is not None:
+                self._raft.invariants.serves(node, {row.keyspace: None for row in image.rows})
+                if is_ahead:
+                    tables = (node.disk.schema.version(), kept.last_us)
+                    self._raft.invariants.carried_out(node, states[-1].id, tables)
         if image.board is not None and image.board.at > self.board(node).at:
             self._pin(node, image.board)
 

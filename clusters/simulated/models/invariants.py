@@ -66,6 +66,8 @@ class _Entry(Protocol):
     def term(self) -> int: ...
     @property
     def number(self) -> int: ...
+    @property
+    def members(self) -> _Members | None: ...
 
 
 class _Log(Protocol):
@@ -77,6 +79,12 @@ class _Log(Protocol):
     def last(self) -> int: ...
     @property
     def term(self) -> int: ...
+    @property
+    def vote(self) -> str: ...
+    @property
+    def members(self) -> _Members: ...
+    @property
+    def entries(self) -> Sequence[_Entry]: ...
     def term_at(self, index: int) -> int: ...
     def entry(self, index: int) -> _Entry: ...
 
@@ -99,6 +107,8 @@ class GroupInvariants:
         self._carried_out: dict[str, tuple[str, Any]] = {}
         """By state its node, and what its tables were."""
         self._founders: list[str] = []
+        self._named: dict[str, dict[int, _Members]] = {}
+        """By group the members that committed entries named, by their numbers."""
 
     def founded(self, node: Node, *, anew: bool) -> None:
         """Take note of a node that founds a group; `anew`: in the place of one that is given up."""
@@ -113,6 +123,40 @@ class GroupInvariants:
             self._report(
                 node, "a term outlives a restart", f"{node.name} begins in term {log.term}, and was in {known}"
             )
+        voted = self._votes.get((log.group, log.term), {}).get(node.name)
+        if voted is not None and log.vote != voted:
+            text = f"{node.name} has voted for {voted} in term {log.term}, and begins with {log.vote or 'none'}"
+            self._report(node, "a vote outlives a restart", text)
+        self.begins_after(node, log)
+
+    def begins_after(self, node: Node, log: _Log) -> None:
+        """Take note of the entry that a node's log begins after, which a snapshot has: what follows it, and the members at it."""
+        self.kept(node, log, log.index + 1)
+        named = self._named.get(log.group, {})
+        latest = max((number for number in named if number <= log.index), default=None)
+        if latest is not None and log.members != named[latest]:
+            text = f"that of {node.name} at entry {log.index} has other members than entry {latest} named"
+            self._report(node, "a snapshot knows the members", text)
+
+    def goes_by(self, node: Node, log: _Log, members: _Members) -> None:
+        """Take note of the members that a node goes by from now on: the latest ones that its log names."""
+        latest = next((each.members for each in reversed(log.entries) if each.members is not None), log.members)
+        if members != latest:
+            self._report(node, "a node goes by the latest members", f"{node.name} goes by others than its log names")
+
+    def names(self, node: Node, members: _Members, before: _Members, *, is_settled: bool) -> None:
+        """Take note of members that a leader puts into its log; `is_settled`: those of before are committed."""
+        is_next = (
+            members.before == before.now if not before.before else (members.now, members.before) == (before.now, ())
+        )
+        if not is_next or not is_settled:
+            text = f"{node.name} names members that do not follow the ones of before, or before these are committed"
+            self._report(node, "members change in two steps", text)
+
+    def confirms(self, node: Node, log: _Log, term: int) -> None:
+        """Take note of a node that confirms the leader of a term."""
+        if term < self._terms.get((log.group, node.name), 0):
+            self._report(node, "who confirms a leader is in its term", f"{node.name} confirms that of term {term}")
 
     def asked_for(self, node: Node, log: _Log, term: int, candidate_last: tuple[int, int]) -> None:
         """Take note of a vote that a node is about to give, for a candidate whose last entry is this one (term, number)."""
@@ -161,6 +205,18 @@ class GroupInvariants:
             text = f"{node.name} answers with entry {index}, and {floor} was committed before"
             self._report(node, "a read barrier has all that was committed", text)
 
+    def serves(self, node: Node, names: Collection[str]) -> None:
+        """Take note of a node that has changed the rows of these keyspaces, and serves them."""
+        try:
+            loaded = load_keyspaces(node.disk.schema, sorted(names), {}, lambda _text: None)
+        except ServerSaid as said:
+            self._report(node, "tables can be loaded", f"{node.name}: {said}")
+            return
+        memory = node.server.memory if node.server is not None else {}
+        for name in names:
+            if loaded.get(name) != memory.get(name):
+                self._report(node, "a node serves what its tables have", f"{name} is another one on {node.name}")
+
     def carried_out(self, node: Node, state: str, tables: Any) -> None:
         """Take note of the tables of a node that has carried out the command of that state."""
         first, known = self._carried_out.setdefault(state, (node.name, tables))
@@ -199,6 +255,8 @@ class GroupInvariants:
         for number in range(max(first, log.index + 1), min(last, log.last) + 1):
             entry = log.entry(number)
             other = known.setdefault(number, entry)
+            if entry.members is not None:
+                self._named.setdefault(log.group, {})[number] = entry.members
             if other is not entry and other != entry:
                 self._report(node, "one entry a place", f"entry {number} is another one on {node.name}")
         if members is not None and last > log.index:

@@ -724,6 +724,8 @@ class MetadataLog:
         life.metadata = metadata
         if self._invariants is not None:
             self._invariants.booted(node, metadata.epoch)
+            if "copy-clock" not in self.flaws:
+                self._invariants.copied(node, metadata, list(metadata.schema))
         self._publish(node, metadata)
         yield B2
         takes_own_place = node.joins is not None and node.joins.replaces == node.name

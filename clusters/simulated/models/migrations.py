@@ -319,10 +319,13 @@ class Migrations:
         if _order(theirs) > _order(own):
             server_of(node).send(name, "announce", own)
             return
-        # Up to the own version: what a crash left without its marker (a3) is nobody's.
         since = sorted(
             (each for each in _kept(node).migrations.values() if _order(theirs) < _of(each) <= _order(own)), key=_of
         )
+        if "out-of-order" not in self.flaws:
+            # What a crash left without its marker (a3) is nobody's: no version that this node served comes of it.
+            named = _named(node)
+            since = [each for each in since if each.version in named]
         server_of(node).send(name, "push", since[:_PUSHED_MOST])
 
     def _apply_all(self, node: Node, migrations: Sequence[Migration]) -> Steps:
@@ -400,6 +403,16 @@ def _order(version: str) -> tuple[int, str]:
 
 def _of(migration: Migration) -> tuple[int, str]:
     return _order(migration.version)
+
+
+def _named(node: Node) -> Mapping[str, None]:
+    """Return the versions that the node's own one goes on top of, one after another, and that one."""
+    kept, version = _kept(node), _life(node).version
+    named: dict[str, None] = {}
+    while version in kept.migrations:
+        named[version] = None
+        version = kept.migrations[version].last
+    return named
 
 
 def _kept(node: Node) -> _Kept:

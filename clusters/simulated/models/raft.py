@@ -109,6 +109,11 @@ class Entry(NamedTuple):
     command: Any
     """A Configuration, a command of the state machine, or None: nothing, of a leader that begins."""
 
+    @property
+    def members(self) -> Configuration | None:
+        """The members that it names; None: it names none."""
+        return self.command if isinstance(self.command, Configuration) else None
+
 
 @dataclass(slots=True)
 class Log:
@@ -264,7 +269,9 @@ class Raft:
     def begin(self, node: Node) -> None:
         """Begin to tick."""
         if self.invariants is not None:
-            self.invariants.booted(node, self._role(node).log)
+            role = self._role(node)
+            self.invariants.booted(node, role.log)
+            self.invariants.goes_by(node, role.log, role.members)
         self._rest(node)
         self._tick(node)
 
@@ -463,6 +470,8 @@ class Raft:
         term = role.term
         yield R1
         yield Sync()
+        if self.invariants is not None and isinstance(command, Configuration):
+            self.invariants.names(node, command, role.members, is_settled=role.named_at <= role.commit)
         entry = Entry(term, role.log.last + 1, command)
         role.log.entries.append(entry)
         if self.invariants is not None:
@@ -479,6 +488,8 @@ class Raft:
     def _look_at_members(self, node: Node, role: Role) -> None:
         """Go by the latest members that the log names, committed or not."""
         role.members, role.named_at = role.log.configuration()
+        if self.invariants is not None:
+            self.invariants.goes_by(node, role.log, role.members)
         if role.is_leader:
             known = role.progress
             role.progress = {
@@ -607,6 +618,8 @@ class Raft:
                 self._hear_answer(node, message)
             case "confirm":
                 is_same = message.body[1] == role.term
+                if is_same and self.invariants is not None:
+                    self.invariants.confirms(node, role.log, message.body[1])
                 server_of(node).answer(message, True if is_same else Failure("another term"))
         return None
 
@@ -675,6 +688,8 @@ class Raft:
             log.index, log.index_term, log.members, log.entries = index, term, body.members, []
             self._look_at_members(node, role)
             role.commit = role.applied = index
+            if self.invariants is not None:
+                self.invariants.begins_after(node, log)
             self._machine.take_over(node, body.image, index)
             role.moved.notify()
         answer = _Answer(log.group, role.term, accepted=True, last=index, commit=role.commit)

@@ -296,6 +296,10 @@ def test_a_lone_refusal_of_a_change_that_the_schema_certainly_admits_is_strange(
         pytest.param(
             made("add-column k.t c:int", "fail SchemaDisagreementException: no", at=25_000), id="changes that met"
         ),
+        pytest.param(
+            made("add-column k.t c:int", "fail InvalidRequestException: Cluster schema does not yet agree", at=25_000),
+            id="changes that met on 0.7",
+        ),
         pytest.param([*made("add-column k.t c:int", REFUSED, at=25_000), *fault(1000, 24_000)], id="after a fault"),
         pytest.param([*made("add-column k.t c:int", REFUSED, at=25_000), *fault(24_990, 26_000)], id="beside a fault"),
     ],

@@ -82,6 +82,22 @@ _WRITTEN_BEHIND_A_DROP = Plan(
     },
 )  # fmt: skip
 """A node behind slow links had not heard of a DROP that was acknowledged, and took a row of the table, which went with it."""
+_PUSHED_WITHOUT_A_MARKER = Plan(
+    system="simulated:cassandra-0.7", workloads=("create-table",), nemeses=("partition", "pause", "packet-loss"), seed=6376,
+    cluster="simulated", nodes=4, time_limit_s=20.0, rate=4.0, replication_factor=1, restart="together",
+    options={
+        "mode": "partition", "races": "2", "bugs": "none", "fault.within": "20", "order": "turns", "invariants": "checked",
+        "kill.at": "0.7/apply/a3@9,0.7/apply/a4@10,0.7/apply/a3@10,0.7/apply/a4@8",
+        "slow": "n1-n3:200,n2-n3:200,n3-n2:200,n4-n2:200",
+    },
+)  # fmt: skip
+"""A node that was killed before it wrote the marker of its own migration made another one, and pushed both; the others took the first."""
+_REFUSED_FOR_A_MOMENT = Plan(
+    system="simulated:cassandra-0.7", workloads=("schema-churn",), seed=5899, cluster="simulated", time_limit_s=20.0, rate=4.0,
+    replication_factor=3,
+    options={"bugs": "none", "invariants": "checked", "order": "turns", "slow": "n1-n2:200,n3-n2:200"},
+)  # fmt: skip
+"""A change was refused because the nodes did not agree yet, which 0.7 says in other words than 0.8."""
 
 
 @pytest.mark.parametrize(
@@ -96,6 +112,8 @@ _WRITTEN_BEHIND_A_DROP = Plan(
         _LED_BY_ONE_THAT_LEFT,
         _KILLED_BEFORE_THE_MARKER,
         _WRITTEN_BEHIND_A_DROP,
+        _PUSHED_WITHOUT_A_MARKER,
+        _REFUSED_FOR_A_MOMENT,
     ],
     ids=lambda plan: str(plan.seed),
 )

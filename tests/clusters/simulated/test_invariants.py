@@ -308,11 +308,78 @@ def test_a_vote_is_for_as_long_a_log_and_a_term_outlives_a_restart():
     seen.asked_for(nodes["n1"], log_with(1, 2), 3, (2, 2))
     seen.asked_for(nodes["n1"], log_with(1, 2), 3, (3, 1))
     seen.voted(nodes["n1"], log_with(1, 2), 3, "n2")
-    seen.booted(nodes["n1"], Log(group="g", term=3))
+    seen.booted(nodes["n1"], Log(group="g", term=3, vote="n2"))
+    seen.booted(nodes["n1"], Log(group="g", term=4))
     assert said(nodes) == []
     seen.asked_for(nodes["n1"], log_with(1, 2), 3, (1, 7))
     seen.booted(nodes["n1"], Log(group="g", term=2))
-    assert said(nodes) == ["a vote is for as long a log", "a term outlives a restart"]
+    seen.booted(nodes["n1"], Log(group="g", term=3))
+    assert said(nodes) == ["a vote is for as long a log", "a term outlives a restart", "a vote outlives a restart"]
+
+
+def test_a_snapshot_knows_the_members_and_the_log_goes_on_after_it():
+    nodes, seen = group_of(dict.fromkeys(NAMES, log_with()))
+    log = log_with(1, 1, 1)
+    log.entries[1] = Entry(1, 2, LISTENS)
+    seen.committed(nodes["n1"], log, 1, 3, None)
+    behind = Log(group="g", index=2, index_term=1, members=LISTENS, entries=[log.entries[2]])
+    seen.begins_after(nodes["n1"], behind)
+    seen.begins_after(nodes["n1"], Log(group="g", index=1, index_term=1, members=THREE, entries=log.entries[1:]))
+    assert said(nodes) == []
+    seen.begins_after(nodes["n2"], replace(behind, members=THREE))
+    seen.begins_after(nodes["n3"], replace(behind, entries=log.entries))
+    assert said(nodes) == ["a snapshot knows the members", "a log is in order"]
+
+
+def test_a_node_goes_by_the_latest_members_that_its_log_names():
+    nodes, seen = group_of(dict.fromkeys(NAMES, log_with()))
+    log = log_with(1, 1)
+    log.members, log.entries[0] = THREE, Entry(1, 1, LISTENS)
+    seen.goes_by(nodes["n1"], log, LISTENS)
+    seen.goes_by(nodes["n1"], Log(group="g", members=THREE), THREE)
+    assert said(nodes) == []
+    seen.goes_by(nodes["n1"], log, THREE)
+    assert said(nodes) == ["a node goes by the latest members"]
+
+
+@pytest.mark.parametrize(
+    ("members", "before", "is_settled", "is_right"),
+    [
+        (Configuration(LISTENS.now, THREE.now), THREE, True, True),
+        (LISTENS, Configuration(LISTENS.now, THREE.now), True, True),
+        (Configuration(LISTENS.now, THREE.now), THREE, False, False),
+        (LISTENS, THREE, True, False),
+        (THREE, Configuration(LISTENS.now, THREE.now), True, False),
+    ],
+    ids=["first step", "second step", "not committed", "at once", "others than in the first step"],
+)
+def test_members_change_in_two_steps(members, before, is_settled, is_right):
+    nodes, seen = group_of(dict.fromkeys(NAMES, log_with()))
+    seen.names(nodes["n1"], members, before, is_settled=is_settled)
+    assert said(nodes) == ([] if is_right else ["members change in two steps"])
+
+
+def test_who_confirms_a_leader_is_in_its_term():
+    nodes, seen = group_of(dict.fromkeys(NAMES, log_with()))
+    seen.in_term(nodes["n2"], log_with(), 3)
+    seen.confirms(nodes["n1"], log_with(), 2)
+    seen.confirms(nodes["n2"], log_with(), 3)
+    assert said(nodes) == []
+    seen.confirms(nodes["n2"], log_with(), 2)
+    assert said(nodes) == ["who confirms a leader is in its term"]
+
+
+def test_a_node_of_the_group_serves_what_its_tables_have():
+    nodes, seen = group_of(dict.fromkeys(NAMES, log_with()))
+    node = nodes["n1"]
+    schema, rows = rows_of_a_table()
+    node.disk.schema.merge(rows)
+    node.server = SimpleNamespace(memory=schema)
+    seen.serves(node, {"k": None})
+    assert said(nodes) == []
+    node.server.memory = {}
+    seen.serves(node, {"k": None})
+    assert said(nodes) == ["a node serves what its tables have"]
 
 
 def test_a_leader_counts_entries_of_its_own_term_and_others_follow():

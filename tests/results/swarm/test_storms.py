@@ -100,6 +100,24 @@ def test_storms_of_the_ring_change_it_and_recover_nothing():
         assert any(step in aimed for step in list_ring_steps())
 
 
+def test_some_storms_of_the_log_fall_on_who_has_an_entry_alone():
+    alone = ("raft/replicate/r2", "raft/election/v3")
+    steps = tuple(step for step in steps_of(SCYLLA) if step.startswith(("raft/", "group0/")))
+    of_log = [storm for storm in storms(steps) if storm.kind == "log"]
+    aims = [[text for name, text in storm.options.items() if name.endswith(".at")] for storm in of_log]
+    on_deciders = [
+        storm
+        for storm, texts in zip(of_log, aims, strict=True)
+        if all(place.startswith(alone) and ":" not in place for text in texts for place in text.split(","))
+    ]
+    assert len(of_log) / 5 < len(on_deciders) < len(of_log) / 2
+    assert all(storm.follows_on and int(storm.options["fault.seconds"]) >= 2 for storm in on_deciders)
+
+
+def test_storms_of_the_ring_have_few_keys_or_many():
+    assert {storm.options.get("keys") for storm in storms() if storm.kind == "ring"} == {None, "6", "40", "200"}
+
+
 def test_rows_are_deleted_in_some():
     assert {storm.has_deletions for storm in storms() if storm.kind == "rows"} == {True, False}
 

@@ -299,3 +299,17 @@ def test_a_defect_of_a_model_costs_one_seed(monkeypatch):
     row = one_seed.row_of(plan_of_seed(1, (FIVE,)))
     assert (row["outcome"], row["findings"]) == ("failed", [])
     assert row["doubt"].startswith("KeyError: 't' (test_swarm.py:")
+
+
+def test_a_model_that_goes_round_in_a_circle_costs_one_seed(monkeypatch):
+    def go_round(*_):
+        while True:
+            pass
+
+    monkeypatch.setattr(one_seed, "_CPU_LIMIT_S", 0.2)
+    with monkeypatch.context() as broken:
+        broken.setattr("schemaquake.clusters.simulated.models.rows.Rows.boot", go_round)
+        row = one_seed.row_of(plan_of_seed(1, (FIVE,)))
+    assert (row["outcome"], row["findings"], row["doubt"]) == ("failed", [], "Endless: not done within 0 s of CPU time")
+    monkeypatch.undo()
+    assert one_seed.row_of(plan_of_seed(1, (FIVE,)))["outcome"] != "failed"
