@@ -4,6 +4,9 @@ A loop is compiled where Python or NumPy was measured to be too slow, once, and 
 arrays on to another function costs more than a step of a loop does (their references are counted). So the parts of a
 long loop are phases: functions of their own to read, and compiled into the loop that calls them.
 
+Compiled loops run without Python's lock. So a long one whose turns do not depend on each other is called once for each core
+(`in_parts`), and so are two that do not depend on each other (`abreast`).
+
 The compiler takes longer to import, and what it kept to load, than a small history takes to judge. So each loop is its
 own twin: it runs as the Python that it is while its arrays are small and few such calls were made, and compiled from
 then on in the whole process. A loop whose work does not follow from the size of its arrays asks `is_plain` for its share first.
@@ -14,26 +17,43 @@ On a machine that has not compiled a loop before, its first call waits seconds f
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cache, update_wrapper
-from typing import Any, Final, Generic, ParamSpec, TypeVar, cast
+from functools import cache, partial, update_wrapper
+from itertools import pairwise
+from typing import Any, Final, Generic, ParamSpec, TypeVar, cast, overload
 
 import numpy as np
 
 from schemaquake.harness.unneeded import without
 
-__all__ = ["always_compiled", "always_plain", "compiled", "is_plain", "loops", "phase", "working_time"]
+__all__ = [
+    "abreast",
+    "always_compiled",
+    "always_plain",
+    "compiled",
+    "in_parts",
+    "is_plain",
+    "loops",
+    "phase",
+    "working_time",
+]
 
 P = ParamSpec("P")
 R = TypeVar("R")
+S = TypeVar("S")
 
 _LIGHT: Final = 1 << 14
 """Elements of all arrays of a call that is not compiled. As Python, a loop takes about a microsecond for each."""
 _LIGHT_TOGETHER: Final = 1 << 17
 """The same of all calls: beyond it, the compiler is worth its start."""
+_SHARED_FROM: Final = 1 << 17
+"""Turns of a loop for which threads are worth their start. So many are never run as Python unless all loops are."""
+_THREADS: Final = min(4, os.cpu_count() or 1)
 
 
 class _Mode:
@@ -132,6 +152,36 @@ def is_plain(elements: int) -> bool:
         else:
             _mode.left -= elements
     return _mode.plain is not False
+
+
+def in_parts(starts: np.ndarray[Any, Any], run: Callable[[int, int], R]) -> list[R]:
+    """Return what `run(begin, end)` returns of stretches that make up `range(len(starts) - 1)`, in their order: one for each core if that pays.
+
+    What belongs to n are the turns of a loop from `starts[n]` to `starts[n + 1]`; each stretch has about as many as any other.
+    However they are cut, the calls together must do the same: none of them looks at what another one writes.
+    """
+    count, turns = len(starts) - 1, int(starts[-1])
+    parts = _THREADS if turns >= _SHARED_FROM else 1
+    inner = [int(np.searchsorted(starts, turns * part // parts)) for part in range(1, parts)]
+    cuts = [0, *inner, count]
+    return list(abreast(turns, *(partial(run, begin, end) for begin, end in pairwise(cuts))))
+
+
+@overload
+def abreast(turns: int, one: Callable[[], R], other: Callable[[], S], /) -> tuple[R, S]: ...
+@overload
+def abreast(turns: int, /, *calls: Callable[[], R]) -> tuple[R, ...]: ...
+def abreast(turns: int, /, *calls: Callable[[], Any]) -> tuple[Any, ...]:
+    """Return what some calls return, in their order: each made in a thread of its own if their loops have so many turns that that pays.
+
+    If some raise, what the first of them raises is raised, once all have ended.
+    """
+    if len(calls) < 2 or turns < _SHARED_FROM or _mode.plain or _inside.plain:
+        return tuple(call() for call in calls)
+    with ThreadPoolExecutor(len(calls) - 1, thread_name_prefix="loops") as pool:
+        others = [pool.submit(call) for call in calls[1:]]
+        first = calls[0]()
+        return first, *(other.result() for other in others)
 
 
 def loops() -> tuple[_Loop[..., Any], ...]:

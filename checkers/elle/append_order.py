@@ -18,6 +18,7 @@ from schemaquake.checkers.elle.arrays import Flags, Ints, Longs
 from schemaquake.checkers.elle.graphs import Graph, graph
 from schemaquake.checkers.elle.slots import Slots, Writers, slots_and_writers
 from schemaquake.checkers.elle.transactions import APPEND, FAIL, Transactions
+from schemaquake.harness.compiled import abreast
 
 __all__ = ["Appends", "analyse", "graph_of", "junction_keys"]
 
@@ -53,14 +54,19 @@ class Appends:
 
 def analyse(transactions: Transactions) -> Appends:
     """Orders and everything that one key alone shows. Raises HistoryError if an element was appended twice."""
-    slots, writers = slots_and_writers(transactions, APPEND)
     ops = transactions.ops
-    longest = scans.longest_reads(ops, len(transactions.keys))
-    orders = scans.orders_of(ops, slots, writers, longest)
     flags = np.zeros(len(transactions.f), np.int16)
+
+    def reads() -> tuple[Longs, Longs]:
+        # Most transactions do not append to what they have read: two scans pass them by.
+        updaters = np.flatnonzero(scans.inspect_own(ops, len(transactions.keys), flags))
+        return scans.longest_reads(ops, len(transactions.keys)), updaters
+
+    (longest, updaters), (slots, writers) = abreast(
+        len(transactions.f), reads, lambda: slots_and_writers(transactions, APPEND)
+    )
+    orders = scans.orders_of(ops, slots, writers, longest)
     version = scans.inspect_reads(ops, slots, writers, orders, longest, flags)
-    # Most transactions do not append to what they have read: the next two scans pass them by.
-    updaters = np.flatnonzero(scans.inspect_own(ops, len(transactions.keys), flags))
     scans.inspect_future(ops, slots, writers, orders, updaters, flags)
     partner = scans.lost_updates(ops, orders, version, updaters, flags)
     return Appends(slots, writers, orders, longest, version, partner, _found(flags, orders))

@@ -14,7 +14,7 @@ from schemaquake.checkers.elle.arrays import Bytes, Flags, Ints, Longs, Mask, Nu
 from schemaquake.checkers.elle.graphs import PASS, RW, WR, WW
 from schemaquake.checkers.elle.slots import Slots, Writers, slot_of
 from schemaquake.checkers.elle.transactions import APPEND, FAIL, OK, READ, Ops
-from schemaquake.harness.compiled import compiled
+from schemaquake.harness.compiled import compiled, in_parts
 
 __all__ = [
     "ABORTED",
@@ -73,36 +73,57 @@ class Orders(NamedTuple):
     repeated: Ints
 
 
-@compiled
 def longest_reads(ops: Ops, keys: int) -> Longs:
     """Find for every key the committed micro-operation that read most elements, the last of several; −1 without any read."""
+    (longest, length), *later = in_parts(ops.first, lambda begin, end: _longest_reads(ops, keys, begin, end))
+    for found, of_length in later:
+        longer = (of_length >= length) & (found >= 0)
+        longest[longer], length[longer] = found[longer], of_length[longer]
+    return longest
+
+
+@compiled
+def _longest_reads(ops: Ops, keys: int, begin: int, end: int) -> tuple[Longs, Longs]:
+    """Find the same among the transactions from `begin` to `end`, and how long these reads are."""
     longest = np.full(keys, -1, np.int64)
     length = np.full(keys, -1, np.int64)
-    for t in range(len(ops.status)):
+    for t in range(begin, end):
         if ops.status[t] != OK:
             continue
         for at in range(ops.first[t], ops.first[t + 1]):
             if ops.f[at] == READ and ops.end[at] - ops.begin[at] >= length[ops.key[at]]:
                 length[ops.key[at]] = ops.end[at] - ops.begin[at]
                 longest[ops.key[at]] = at
-    return longest
+    return longest, length
+
+
+def orders_of(ops: Ops, slots: Slots, writers: Writers, longest: Longs) -> Orders:
+    """Take each key's order, from its longest read."""
+    lengths = np.where(longest < 0, 0, ops.end[longest] - ops.begin[longest])
+    start = np.zeros(len(longest) + 1, np.int64)
+    np.cumsum(lengths, out=start[1:])
+    elements = int(start[-1])
+    orders = Orders(
+        start=start,
+        writer=np.full(elements, _NO_WRITER, np.int32),
+        slot=np.full(elements, -1, np.int32),
+        position=np.full(len(writers.writer), -1, np.int32),
+        dirty=np.zeros(elements, np.bool_),
+        aborted=np.full(len(longest), _NEVER, np.int32),
+        garbage=np.full(len(longest), _NEVER, np.int32),
+        repeated=np.full(len(longest), _NEVER, np.int32),
+    )
+    in_parts(start, lambda begin, end: _fill_orders(ops, slots, writers, longest, orders, begin, end))
+    return orders
 
 
 @compiled
-def orders_of(ops: Ops, slots: Slots, writers: Writers, longest: Longs) -> Orders:
-    """Take each key's order, from its longest read."""
-    keys = len(longest)
-    start = np.zeros(keys + 1, np.int64)
-    for k in range(keys):
-        start[k + 1] = start[k] + (0 if longest[k] < 0 else ops.end[longest[k]] - ops.begin[longest[k]])
-    writer = np.full(start[keys], _NO_WRITER, np.int32)
-    slot = np.full(start[keys], -1, np.int32)
-    dirty = np.zeros(start[keys], np.bool_)
-    position = np.full(len(writers.writer), -1, np.int32)
-    aborted = np.full(keys, _NEVER, np.int32)
-    garbage = np.full(keys, _NEVER, np.int32)
-    repeated = np.full(keys, _NEVER, np.int32)
-    for k in range(keys):
+def _fill_orders(
+    ops: Ops, slots: Slots, writers: Writers, longest: Longs, orders: Orders, begin: int, end: int
+) -> None:
+    """Fill in the orders of the keys from `begin` to `end`."""
+    start, position, writer = orders.start, orders.position, orders.writer
+    for k in range(begin, end):
         after_aborted = False
         first, read = start[k], ops.begin[longest[k]]
         base, size, low = slots.base[k], slots.size[k], slots.low[k]
@@ -110,31 +131,51 @@ def orders_of(ops: Ops, slots: Slots, writers: Writers, longest: Longs) -> Order
             at = first + place
             of = slot_of(slots.dense, base, size, low, slots.sorted, ops.elements[read + place])
             if of < 0 or writers.writer[of] < 0:
-                garbage[k] = min(garbage[k], place)
+                orders.garbage[k] = min(orders.garbage[k], place)
                 continue
-            slot[at] = of
+            orders.slot[at] = of
             if position[of] >= 0:
                 writer[at] = _AGAIN
-                repeated[k] = min(repeated[k], place)
+                orders.repeated[k] = min(orders.repeated[k], place)
                 continue
             position[of] = at
             writer[at] = writers.writer[of]
             status = ops.status[writer[at]]
             if status == FAIL:
-                aborted[k] = min(aborted[k], place)
+                orders.aborted[k] = min(orders.aborted[k], place)
                 after_aborted = True
             elif status == OK:
-                dirty[at] = after_aborted
+                orders.dirty[at] = after_aborted
                 after_aborted = False
-    return Orders(start, writer, slot, position, dirty, aborted, garbage, repeated)
+
+
+def inspect_reads(ops: Ops, slots: Slots, writers: Writers, orders: Orders, longest: Longs, flags: Flags) -> Ints:
+    """Find the version of every committed read (a position, or EMPTY …), and flag what is wrong with it, in `flags`."""
+    version = np.empty(len(ops.f), np.int32)
+    in_parts(
+        ops.first,
+        lambda begin, end: _inspect_reads(ops, slots, writers, orders, longest, flags, version, begin, end),
+    )
+    return version
 
 
 @compiled
-def inspect_reads(ops: Ops, slots: Slots, writers: Writers, orders: Orders, longest: Longs, flags: Flags) -> Ints:
-    """Find the version of every committed read (a position, or EMPTY …), and flag what is wrong with it, in `flags`."""
-    version = np.full(len(ops.f), EMPTY, np.int32)
+def _inspect_reads(
+    ops: Ops,
+    slots: Slots,
+    writers: Writers,
+    orders: Orders,
+    longest: Longs,
+    flags: Flags,
+    version: Ints,
+    begin: int,
+    end: int,
+) -> None:
+    """Do the same for the transactions from `begin` to `end`."""
     seen = np.full(1, -1, np.int64)
-    for t in range(len(ops.status)):
+    for t in range(begin, end):
+        for at in range(ops.first[t], ops.first[t + 1]):
+            version[at] = EMPTY
         if ops.status[t] != OK:
             continue
         for at in range(ops.first[t], ops.first[t + 1]):
@@ -158,7 +199,6 @@ def inspect_reads(ops: Ops, slots: Slots, writers: Writers, orders: Orders, long
                 )
             if of >= 0 and not writers.final[of] and writers.writer[of] != t:
                 flags[at] |= INTERMEDIATE
-    return version
 
 
 @compiled
@@ -192,21 +232,27 @@ def _inspect_other(ops: Ops, slots: Slots, writers: Writers, k: int, at: int, se
     return of  # type: ignore[return-value] # a whole number of NumPy's
 
 
-@compiled
 def inspect_own(ops: Ops, keys: int, flags: Flags) -> Mask:
     """INTERNAL where a read contradicts what its own transaction read of the key and appended to it before.
 
     Returns which transactions appended to a key after they had read it.
     """
+    appended = np.zeros(len(ops.status), np.bool_)
+    in_parts(ops.first, lambda begin, end: _inspect_own(ops, keys, flags, appended, begin, end))
+    return appended
+
+
+@compiled
+def _inspect_own(ops: Ops, keys: int, flags: Flags, appended: Mask, begin: int, end: int) -> None:
+    """Do the same for the transactions from `begin` to `end`; note in `appended` which appended to what they had read."""
     recent = np.full(keys, -1, np.int64)  # the last micro-operation of the key so far
     read = np.full(keys, -1, np.int64)  # and the last that read it
     previous = np.empty(_longest(ops), np.int64)  # of each of the transaction, its one before of the same key, or −1
-    appended = np.zeros(len(ops.status), np.bool_)
-    for t in range(len(ops.status)):
-        first, end = ops.first[t], ops.first[t + 1]
-        if ops.status[t] != OK or end - first < 2:  # of one micro-operation there is nothing to compare
+    for t in range(begin, end):
+        first, last = ops.first[t], ops.first[t + 1]
+        if ops.status[t] != OK or last - first < 2:  # of one micro-operation there is nothing to compare
             continue
-        for at in range(first, end):
+        for at in range(first, last):
             k = ops.key[at]
             before = recent[k] if recent[k] >= first else np.int64(-1)
             previous[at - first] = before
@@ -217,7 +263,6 @@ def inspect_own(ops: Ops, keys: int, flags: Flags) -> Mask:
             read[k] = at
             if before >= 0 and not _continues(ops, at, previous, first):
                 flags[at] |= INTERNAL
-    return appended
 
 
 @compiled

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemaquake.checkers.elle.arrays import Bits, Bytes, Ints, Longs, Mask, Numbers
-from schemaquake.harness.compiled import compiled
+from schemaquake.harness.compiled import compiled, in_parts
 from schemaquake.harness.errors import HistoryError
 from schemaquake.harness.history.pairing import ends, positions_among
 from schemaquake.harness.model.records import LEAN_MOPS, MOP_NAMES, MOPS
@@ -158,10 +158,9 @@ def read_transactions(history: pa.Table, kind: Kind) -> Transactions:
     chunks = list(_chunks(mops))
     types = positions_among(history["type"], _TYPES)
     invocation, completion = _ends(history, types)
-    # Of each row the kinds its micro-operations are of, −1 if it has none.
-    kinds = np.concatenate([np.zeros(0, np.int8), *(_kinds(c.valid, c.offsets, c.f, c.given, c.lists) for c in chunks)])
-    own = np.where((completion >= 0) & (kinds[completion] >= 0), completion, invocation) if len(kinds) else invocation
-    kinds = kinds[own]
+    valid = np.concatenate([chunk.valid for chunk in chunks])
+    own = np.where((completion >= 0) & valid[completion], completion, invocation) if len(valid) else invocation
+    kinds = _kinds_of(chunks, own, valid)
     _refuse_the_malformed(history, own, kinds)
     chosen = (kinds >= 0) & (kinds != (2 if kind == "list-append" else 1))
     # Ids follow completion; who never completed comes last, by invocation.
@@ -423,6 +422,28 @@ def _spelled(ends: Ints, text: Bits) -> Bytes:
     return codes
 
 
+def _kinds_of(chunks: list[_Chunk], rows: Ints, valid: Mask) -> Bytes:
+    """Classify some rows of the history, of which `valid` says whether they have micro-operations; see `_kinds`."""
+    asked = np.zeros(len(valid), np.bool_)
+    asked[rows] = True  # of an invocation whose completion has micro-operations, its own are looked at by nobody
+    asked &= valid
+    kinds = np.empty(len(valid), np.int8)
+    starts = _starts([len(chunk.valid) for chunk in chunks])
+
+    def classify(begin: int, end: int) -> None:
+        for chunk, at, to in zip(chunks[begin:end], starts[begin:], starts[begin + 1 :], strict=False):
+            kinds[at:to] = _kinds(asked[at:to], chunk.offsets, chunk.f, chunk.given, chunk.lists)
+
+    in_parts(_starts([len(chunk.f) for chunk in chunks]), classify)
+    found: Bytes = kinds[rows]
+    return found
+
+
+def _starts(lengths: list[int]) -> Longs:
+    """Return where each of some parts of those lengths begins, and where the last one ends."""
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(np.array(lengths, np.int64))])
+
+
 @compiled
 def _kinds(valid: Mask, offsets: Ints, f: Bytes, given: Mask, lists: Ints) -> Bytes:
     """Classify each row: 0 of either kind, 1 list-append, 2 rw-register, 3 both, 4 or more lacks a value; −1 nothing."""
@@ -449,10 +470,13 @@ def _refuse_the_malformed(history: pa.Table, rows: Ints, kinds: Bytes) -> None:
 
 def _gather_all(chunks: list[_Chunk], bases: list[int], place: Ints, columns: _Columns) -> None:
     """Fill the columns, where `place` says for each row (−1: nowhere); lists of a chunk begin at its base."""
-    row = 0
-    for chunk, base in zip(chunks, bases, strict=True):
-        _gather(*chunk[:-1], place[row : row + len(chunk.valid)], base, *columns)
-        row += len(chunk.valid)
+    rows = _starts([len(chunk.valid) for chunk in chunks])
+
+    def gather(begin: int, end: int) -> None:
+        for n in range(begin, end):
+            _gather(*chunks[n][:-1], place[rows[n] : rows[n + 1]], bases[n], *columns)
+
+    in_parts(_starts([len(chunk.f) for chunk in chunks]), gather)
 
 
 def _spanned(parts: Sequence[Numbers]) -> tuple[Numbers, list[int]]:

@@ -35,11 +35,18 @@ class Keyspaces:
         events = _events(records.history)
         observations = _observations(records.observations)
         self.names: tuple[str, ...] = tuple(sorted(events.present() | observations.present()))
-        self._codes = (events.coded(self.names), observations.coded(self.names))
+        self._named = (events, observations)
+
+    @cached_property
+    def _codes(self) -> tuple[_Codes, _Codes]:
+        events, observations = self._named
+        return events.coded(self.names), observations.coded(self.names)
 
     @property
     def weights(self) -> Mapping[str, int]:
         """Count the rows of each keyspace's own."""
+        if not self.names:
+            return {}
         counts = sum(np.bincount(codes[codes >= 0], minlength=len(self.names)) for codes in self._codes)
         return dict(zip(self.names, np.asarray(counts).tolist(), strict=True))
 
@@ -80,6 +87,8 @@ class _Named:
     positions: _Codes
 
     def present(self) -> set[str]:
+        if not self.names:
+            return set()
         counts = np.bincount(self.positions[self.positions != _OF_THE_RUN], minlength=len(self.names))
         return {name for name, count in zip(self.names, counts, strict=True) if count}
 
@@ -93,9 +102,11 @@ class _Named:
 
 def _events(history: pa.Table) -> _Named:
     named = _named(history["key"], keyspace_of)
+    if not named.names:
+        return named
     # A note's key is free text, and makes no keyspace.
     notes = history["process"].to_numpy() == NEMESIS
-    return _Named(named.names, np.where(notes, _OF_THE_RUN, named.positions) if named.names else named.positions)
+    return _Named(named.names, np.where(notes, _OF_THE_RUN, named.positions))
 
 
 def _observations(observations: pa.Table) -> _Named:
@@ -104,7 +115,9 @@ def _observations(observations: pa.Table) -> _Named:
 
 def _named(column: pa.ChunkedArray, keyspace_of_text: Callable[[str], str | None]) -> _Named:
     if column.null_count == len(column):
-        return _Named((), np.full(len(column), _OF_THE_RUN))
+        return _Named(
+            (), np.broadcast_to(np.int64(_OF_THE_RUN), len(column))
+        )  # without memory: histories of tools are long
     joined = column.combine_chunks()
     encoded = joined if pa.types.is_dictionary(joined.type) else joined.dictionary_encode()
     keyspaces = [keyspace_of_text(text) for text in encoded.dictionary.to_pylist()]

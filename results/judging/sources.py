@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,8 @@ from schemaquake.results.judging.keyspaces import Keyspaces, events_of, observat
 from schemaquake.results.store.store import read_table
 
 __all__ = ["HistoryFile", "InMemory", "OnDisk", "Source", "Survey"]
+
+_LOOKED_AT: Final = 1 << 12  # rows at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +132,7 @@ def _survey(records: Records) -> Survey:
         events=len(records.history),
         weights=Keyspaces(records).weights,
         acknowledged=_acknowledged(records.history),
-        succeeded=bool(_are_acknowledged(records.history).any()),
+        succeeded=_is_any_acknowledged(records.history),
     )
 
 
@@ -145,6 +147,12 @@ def _acknowledged(history: pa.Table) -> frozenset[str]:
 
 def _columns(schema: pa.Schema, *names: str) -> pa.Schema:
     return pa.schema([schema.field(name) for name in names])
+
+
+def _is_any_acknowledged(history: pa.Table) -> bool:
+    """Return True if there is an acknowledged operation: mostly one of the first, and nothing is looked at after it."""
+    batches = history.select(["type", "process"]).to_batches(max_chunksize=_LOOKED_AT)
+    return any(_are_acknowledged(pa.Table.from_batches([batch])).any() for batch in batches)
 
 
 def _are_acknowledged(history: pa.Table) -> npt.NDArray[np.bool_]:

@@ -6,7 +6,9 @@ import os
 import runpy
 import subprocess
 import sys
+import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -89,3 +91,57 @@ def test_what_is_kept_is_loaded_without_the_compiler_which_is_there_when_it_is_n
     assert "numba.typed.typeddict" not in loading
     assert "numba" in loading
     assert not any(name.split(".")[0] == "coverage" for name in loading)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 8])
+@pytest.mark.parametrize("lengths", [[], [0], [0, 0, 5], [7], [1, 1, 1, 1, 1, 1], [9, 0, 0, 1], [1, 0, 0, 9]])
+def test_parts_of_a_loop_make_up_the_whole_in_order(
+    lengths: list[int], threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compiled, "_SHARED_FROM", 1)
+    monkeypatch.setattr(compiled, "_THREADS", threads)
+    monkeypatch.setattr(compiled._mode, "plain", None)
+    starts = np.concatenate([[0], np.cumsum(np.array(lengths, np.int64))])
+    parts = compiled.in_parts(starts, lambda begin, end: list(range(begin, end)))
+    assert [n for part in parts for n in part] == list(range(len(lengths)))
+    assert len(parts) == (threads if sum(lengths) else 1)
+
+
+def test_each_part_has_about_as_many_turns_as_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "_THREADS", 2)
+    monkeypatch.setattr(compiled._mode, "plain", None)
+    starts = np.array([0, *range(compiled._SHARED_FROM, compiled._SHARED_FROM + 50)])
+    assert [end - begin for begin, end in compiled.in_parts(starts, lambda begin, end: (begin, end))] == [1, 49]
+    assert compiled.in_parts(starts - 60, lambda begin, end: (begin, end)) == [(0, 50)]
+
+
+def test_calls_abreast_run_at_once_and_answer_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled._mode, "plain", None)
+    meet = threading.Barrier(3)
+    turns = compiled._SHARED_FROM
+
+    def met(answer: int) -> int:
+        meet.wait(120)
+        return answer
+
+    assert compiled.abreast(turns, *(partial(met, n) for n in range(3))) == (0, 1, 2)
+    assert compiled.abreast(turns - 1, *(threading.get_ident for _ in range(3))) == (threading.get_ident(),) * 3
+    with compiled.always_plain():
+        assert compiled.abreast(turns, *(threading.get_ident for _ in range(3))) == (threading.get_ident(),) * 3
+
+
+def test_of_calls_abreast_the_first_error_is_raised_once_all_have_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled._mode, "plain", None)
+    failed = threading.Event()
+    ended = []
+
+    def fail(words: str, *, after: bool) -> None:
+        if after:
+            assert failed.wait(120)
+        failed.set()
+        ended.append(words)
+        raise ValueError(words)
+
+    with pytest.raises(ValueError, match="one"):
+        compiled.abreast(compiled._SHARED_FROM, partial(fail, "one", after=True), partial(fail, "two", after=False))
+    assert sorted(ended) == ["one", "two"]

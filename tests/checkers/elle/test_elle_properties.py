@@ -19,6 +19,7 @@ from schemaquake.checkers.elle.list_append import check_list_append
 from schemaquake.checkers.elle.models import MODELS
 from schemaquake.checkers.elle.rw_register import check_rw_register
 from schemaquake.checkers.weak_isolation.isolation import check_weak_isolation
+from schemaquake.harness import compiled
 from schemaquake.harness.history.lean_mops import narrow
 from schemaquake.harness.model.records import LEAN_MOPS
 from schemaquake.harness.model.verdict import Verdict
@@ -101,6 +102,21 @@ def test_names_and_clocks_mean_nothing(seed: int, kind: Any) -> None:
     assert after.valid == before.valid
     assert after.figures["found"] == before.figures["found"]
     assert [one.type for one in after.anomalies] == [one.type for one in before.anomalies]
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(seed=SEEDS, threads=st.integers(2, 5), rows=st.integers(1, 40))
+def test_loops_that_threads_share_find_the_same(seed: int, threads: int, rows: int) -> None:
+    history = table(disturbed(seed, "list-append"))
+    mops = history["mops"].combine_chunks()
+    chunks = pa.chunked_array([mops.slice(begin, rows) for begin in range(0, len(mops), rows)])
+    history = history.set_column(history.schema.get_field_index("mops"), "mops", chunks)
+    alone = check_list_append(history)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(compiled, "_SHARED_FROM", 1)
+        patched.setattr(compiled, "_THREADS", threads)
+        shared = check_list_append(history)
+    assert _untimed(shared.to_json()) == _untimed(alone.to_json())
 
 
 @settings(max_examples=examples(60), deadline=None)
