@@ -15,7 +15,7 @@ import numpy as np
 from schemaquake.checkers.elle import append_scans as scans
 from schemaquake.checkers.elle.append_scans import Orders
 from schemaquake.checkers.elle.arrays import Flags, Ints, Longs
-from schemaquake.checkers.elle.graphs import Graph, graph
+from schemaquake.checkers.elle.graphs import Graph, graph_of_stretches
 from schemaquake.checkers.elle.slots import Slots, Writers, slots_and_writers
 from schemaquake.checkers.elle.transactions import APPEND, FAIL, Transactions
 from schemaquake.harness.compiled import abreast
@@ -74,10 +74,8 @@ def analyse(transactions: Transactions) -> Appends:
 
 def graph_of(transactions: Transactions, appends: Appends) -> Graph:
     """Build the graph of dependencies between the transactions: ww, wr and rw."""
-    count, source, target, kind = scans.dependencies(
-        transactions.ops, appends.slots, appends.writers, appends.orders, appends.version
-    )
-    return graph(transactions.count, count, source, target, kind)
+    count, edges = scans.dependencies(transactions.ops, appends.slots, appends.writers, appends.orders, appends.version)
+    return graph_of_stretches(transactions.count, count, edges)
 
 
 def junction_keys(transactions: Transactions, appends: Appends) -> Longs:

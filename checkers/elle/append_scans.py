@@ -335,7 +335,7 @@ def lost_updates(ops: Ops, orders: Orders, version: Ints, suspects: Longs, flags
     """
     keys = len(orders.aborted)
     positions = orders.start[keys]
-    of_version = np.full(keys + positions + len(orders.position), -1, np.int64)
+    of_version = np.full(keys + positions + len(orders.position), -1, np.int32)
     partner = np.zeros(0, np.int64)
     touched = np.full(keys, -1, np.int32)
     read = np.full(keys, -1, np.int64)
@@ -378,54 +378,57 @@ def _same(ops: Ops, one: int, other: int) -> bool:
 # ── dependencies ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@compiled
 def dependencies(
     ops: Ops, slots: Slots, writers: Writers, orders: Orders, version: Ints
-) -> tuple[int, Ints, Ints, Bytes]:
-    """Build the dependencies: (number of nodes, transactions and then junctions; source, target and kind of every edge).
+) -> tuple[int, list[tuple[Ints, Ints, Bytes]]]:
+    """Build the dependencies: (number of nodes, transactions and then junctions; stretches of edges: source, target and kind of each).
 
     Appends that no read shows come after the last element of their key's order; two or more get a junction.
     """
+    nodes, unseen, after = _tails(ops, slots, writers, orders)
+    edges = in_parts(
+        orders.start,
+        lambda begin, end: _between_writers(ops, slots, writers, orders, unseen, after, begin, end),
+    )
+    edges += in_parts(ops.first, lambda begin, end: _around_reads(ops, writers, orders, version, after, begin, end))
+    return nodes, edges
+
+
+@compiled
+def _tails(ops: Ops, slots: Slots, writers: Writers, orders: Orders) -> tuple[int, Mask, Ints]:
+    """Find which appends no read shows, and for each key their one transaction, or their junction, or −1; and count the nodes."""
     unseen = np.zeros(len(orders.position), np.bool_)
     for slot in range(len(unseen)):
         w = writers.writer[slot]
         unseen[slot] = w >= 0 and orders.position[slot] < 0 and ops.status[w] != FAIL
     keys = len(orders.aborted)
     nodes = len(ops.status)
-    tail = np.zeros(keys, np.int32)  # how many appends of the key no read shows
-    after = np.full(keys, -1, np.int32)  # their one transaction, or their junction
+    after = np.full(keys, -1, np.int32)
     for k in range(keys):
+        tail = 0
         for slot in range(slots.base[k], slots.base[k] + slots.size[k]):
             if unseen[slot]:
-                tail[k] += 1
+                tail += 1
                 after[k] = writers.writer[slot]
-        if tail[k] > 1:
+        if tail > 1:
             after[k] = nodes
             nodes += 1
-    most = orders.start[keys] + 2 * len(ops.f) + tail.sum() + keys
-    source = np.empty(most, np.int32)
-    target = np.empty(most, np.int32)
-    kind = np.empty(most, np.int8)
-    edges = _between_writers(ops, slots, writers, orders, unseen, after, source, target, kind)
-    edges = _around_reads(ops, writers, orders, version, after, source, target, kind, edges)
-    return nodes, source[:edges], target[:edges], kind[:edges]
+    return nodes, unseen, after
 
 
 @compiled
-def _between_writers(
-    ops: Ops,
-    slots: Slots,
-    writers: Writers,
-    orders: Orders,
-    unseen: Mask,
-    after: Ints,
-    source: Ints,
-    target: Ints,
-    kind: Bytes,
-) -> int:
-    """Fill in ww: from each element's writer to the next one's. What an aborted transaction left behind orders nothing."""
+def _between_writers(  # noqa: C901 - as above
+    ops: Ops, slots: Slots, writers: Writers, orders: Orders, unseen: Mask, after: Ints, begin: int, end: int
+) -> tuple[Ints, Ints, Bytes]:
+    """Build ww of the keys from `begin` to `end`: from each element's writer to the next one's. What an aborted transaction left behind orders nothing."""
+    most = end - begin + orders.start[end] - orders.start[begin]
+    for k in range(begin, end):
+        most += slots.size[k]
+    source = np.empty(most, np.int32)
+    target = np.empty(most, np.int32)
+    kind = np.empty(most, np.int8)
     edges = 0
-    for k in range(len(after)):
+    for k in range(begin, end):
         before = np.int32(-1)
         for place in range(orders.start[k], orders.start[k + 1]):
             w = orders.writer[place]
@@ -446,25 +449,25 @@ def _between_writers(
                 if unseen[slot]:
                     source[edges], target[edges], kind[edges] = after[k], writers.writer[slot], PASS
                     edges += 1
-    return edges
+    return source[:edges], target[:edges], kind[:edges]
 
 
 @compiled
 def _around_reads(  # noqa: C901 - as above
-    ops: Ops,
-    writers: Writers,
-    orders: Orders,
-    version: Ints,
-    after: Ints,
-    source: Ints,
-    target: Ints,
-    kind: Bytes,
-    edges: int,
-) -> int:
-    """Fill in wr, from whose element was read last, and rw, to whose element comes next. Once for equal reads in a row."""
+    ops: Ops, writers: Writers, orders: Orders, version: Ints, after: Ints, begin: int, end: int
+) -> tuple[Ints, Ints, Bytes]:
+    """Build wr, from whose element was read last, and rw, to whose element comes next, of the transactions from `begin` to `end`.
+
+    Once for equal reads in a row.
+    """
+    most = 2 * (ops.first[end] - ops.first[begin])
+    source = np.empty(most, np.int32)
+    target = np.empty(most, np.int32)
+    kind = np.empty(most, np.int8)
+    edges = 0
     touched = np.full(len(after), -1, np.int32)
     last_version = np.full(len(after), UNKNOWN, np.int64)
-    for t in range(len(ops.status)):
+    for t in range(begin, end):
         if ops.status[t] != OK:
             continue
         for at in range(ops.first[t], ops.first[t + 1]):
@@ -491,4 +494,4 @@ def _around_reads(  # noqa: C901 - as above
             if w >= 0 and w != t and (w >= len(ops.status) or ops.status[w] != FAIL):
                 source[edges], target[edges], kind[edges] = t, w, RW
                 edges += 1
-    return edges
+    return source[:edges], target[:edges], kind[:edges]

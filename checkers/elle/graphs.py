@@ -9,6 +9,7 @@ two transactions.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,7 +18,7 @@ import numpy as np
 from schemaquake.checkers.elle.arrays import Bytes, Ints, Longs
 from schemaquake.harness.compiled import compiled
 
-__all__ = ["ORDER", "PASS", "RW", "WR", "WW", "Graph", "bit", "components", "graph", "traverse"]
+__all__ = ["ORDER", "PASS", "RW", "WR", "WW", "Graph", "bit", "components", "graph", "graph_of_stretches", "traverse"]
 
 
 WW: Final = 0
@@ -49,7 +50,20 @@ class Graph:
 
 def graph(real: int, count: int, source: Ints, target: Ints, kind: Bytes) -> Graph:
     """Build the graph of those edges, in any order."""
-    return Graph(real, *_by_source(count, source, target, kind))
+    return graph_of_stretches(real, count, [(source, target, kind)])
+
+
+def graph_of_stretches(real: int, count: int, stretches: Sequence[tuple[Ints, Ints, Bytes]]) -> Graph:
+    """Build the graph of the edges of several stretches (source, target and kind of each). Edges of one source keep their order."""
+    start = np.zeros(count + 2, np.int64)
+    for source, _, _ in stretches:
+        _counted(source, start)
+    np.cumsum(start, out=start)
+    edges = int(start[-1])
+    target, kind = np.empty(edges, np.int32), np.empty(edges, np.int8)
+    for stretch in stretches:
+        _placed(*stretch, start, target, kind)
+    return Graph(real, start[: count + 1], target, kind)
 
 
 def bit(*kinds: int) -> int:
@@ -83,20 +97,20 @@ def _at(sizes: Longs, numbers: Ints) -> Longs:
 
 
 @compiled
-def _by_source(count: int, source: Ints, target: Ints, kind: Bytes) -> tuple[Longs, Ints, Bytes]:
-    start = np.zeros(count + 2, np.int64)
+def _counted(source: Ints, start: Longs) -> None:
+    """Count the edges of each source, two places after its own."""
     for edge in range(len(source)):
         start[source[edge] + 2] += 1
-    for node in range(2, count + 2):
-        start[node] += start[node - 1]
-    sorted_target = np.empty(len(source), np.int32)
-    sorted_kind = np.empty(len(source), np.int8)
+
+
+@compiled
+def _placed(source: Ints, target: Ints, kind: Bytes, start: Longs, sorted_target: Ints, sorted_kind: Bytes) -> None:
+    """Put edges where those of their source go next, which is noted one place after its own."""
     for edge in range(len(source)):
         place = start[source[edge] + 1]
         sorted_target[place] = target[edge]
         sorted_kind[place] = kind[edge]
         start[source[edge] + 1] = place + 1
-    return start[: count + 1].copy(), sorted_target, sorted_kind
 
 
 @compiled
@@ -113,7 +127,7 @@ def traverse(  # noqa: C901, PLR0915 - a compiled loop; its parts would have to 
     reached = np.full(count, -1, np.int32)
     low = np.zeros(count, np.int32)  # 0: not visited yet
     order = np.zeros(count, np.int32)
-    edge = np.empty(count, np.int64)
+    edge = np.empty(count, np.int32)  # from the node's first one
     path = np.empty(count, np.int32)
     waiting = np.empty(count, np.int32)
     clock = 0
@@ -126,21 +140,21 @@ def traverse(  # noqa: C901, PLR0915 - a compiled loop; its parts would have to 
         path[0] = root
         clock += 1
         order[root] = low[root] = clock
-        edge[root] = start[root]
+        edge[root] = 0
         reached[root] = root
         while depth >= 0:
             node = path[depth]
-            at = edge[node]
-            end = start[node + 1]
+            first, end = start[node], start[node + 1]
+            at = first + edge[node]
             descended = False
             while at < end:
                 if (kinds >> kind[at]) & 1:
                     other = target[at]
                     if order[other] == 0:
-                        edge[node] = at + 1
+                        edge[node] = at + 1 - first
                         clock += 1
                         order[other] = low[other] = clock
-                        edge[other] = start[other]
+                        edge[other] = 0
                         reached[other] = root
                         depth += 1
                         path[depth] = other

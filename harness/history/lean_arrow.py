@@ -2,18 +2,25 @@
 
 With its first array, pyarrow imports pandas if that is installed (PySpark wants it): a quarter of a second and 50 MB for
 an unused package. A later conversion to pandas still works, since pyarrow then tries the import again.
-Its own allocator keeps freed memory: some 100 MB for a million operations. The system's returns it, and is as fast.
+Its own allocator keeps freed memory: some 100 MB for a million operations. The system's returns it, and is as fast. Of several
+threads that keeps more in an arena for each; few of them allocate at the same time here, so they share one.
 NumPy asks for huge pages, for which the kernel moves other memory about: of ten million transactions that was a third of
 the time.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
+from contextlib import suppress
+from typing import Final
 
 from schemaquake.harness.unneeded import without
 
 __all__ = ["lean_arrow", "small_pages"]
+
+_ARENAS_MOST: Final = -8
+"""`M_ARENA_MAX` of the GNU C library's malloc.h."""
 
 
 def small_pages() -> None:
@@ -24,6 +31,8 @@ def small_pages() -> None:
 def lean_arrow() -> None:
     """Use the system's allocator, and have pyarrow's first attempt to import pandas fail, unless it is imported already."""
     small_pages()
+    with suppress(AttributeError, OSError):  # other C libraries have no arenas
+        ctypes.CDLL(None).mallopt(_ARENAS_MOST, 1)
     import pyarrow as pa  # noqa: PLC0415 - it imports NumPy
 
     pa.set_memory_pool(pa.system_memory_pool())

@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import os
+import platform
 import subprocess
 import sys
+
+import pytest
 
 
 def test_arrays_are_made_without_pandas_and_conversions_to_it_still_work():
@@ -36,3 +40,24 @@ assert _get_madvise_hugepage() is False
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only the GNU C library has arenas")
+@pytest.mark.parametrize("lean", [False, True])
+def test_threads_share_one_arena_of_the_allocator(lean: bool):
+    program = f"""
+import ctypes, sys, threading
+library = ctypes.CDLL(None)
+if {lean}:
+    from schemaquake.harness.history.lean_arrow import lean_arrow
+    lean_arrow()
+threads = [threading.Thread(target=library.malloc, args=(1000,)) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+library.malloc_stats()
+"""
+    plain = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "GLIBC_"))}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=plain)
+    assert ("Arena 1:" in done.stderr) is not lean, done.stderr
