@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from schemaquake.harness.model.records import LEAN_MOPS, MOP_NAMES, MOPS
 
-__all__ = ["narrow", "widen"]
+__all__ = ["narrow", "shortened", "widen"]
 
 _LEAN: Final = LEAN_MOPS.value_type
 _WIDE: Final = MOPS.value_type
@@ -92,14 +93,21 @@ def _short(array: pa.Array) -> pa.Array | None:
     valid, content = array.buffers()
     if content is None or not len(array) or (valid is not None and array.offset):
         return _cast(array)
-    wide = np.frombuffer(content, np.int64, count=len(array), offset=8 * array.offset)
-    short = np.empty(len(array), np.int32)
+    short = shortened(np.frombuffer(content, np.int64, count=len(array), offset=8 * array.offset))
+    if short is None:
+        return _cast(array) if array.null_count else None
+    return pa.Array.from_buffers(pa.int32(), len(array), [valid, pa.py_buffer(short)], null_count=array.null_count)
+
+
+def shortened(wide: npt.NDArray[np.int64]) -> npt.NDArray[np.int32] | None:
+    """Copy numbers of 64 bits to such of 32; None if one does not fit."""
+    short = np.empty(len(wide), np.int32)
     for begin in range(0, len(wide), _BLOCK):
         part = wide[begin : begin + _BLOCK]
         if part.min() < _LEAST or part.max() > _GREATEST:
-            return _cast(array) if array.null_count else None
+            return None
         short[begin : begin + _BLOCK] = part
-    return pa.Array.from_buffers(pa.int32(), len(array), [valid, pa.py_buffer(short)], null_count=array.null_count)
+    return short
 
 
 def _cast(array: pa.Array) -> pa.Array | None:

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from schemaquake.harness.errors import HistoryError
 from schemaquake.results.formats import text as texts
 from schemaquake.results.formats.ahead import Ahead, ReadAhead
-from schemaquake.results.formats.op_maps import RAW, Malformed, Rows
+from schemaquake.results.formats.op_maps import Malformed, Rows
 from schemaquake.results.formats.scanner import CLOSED, ENDED, FULL, UNFINISHED, Scanner
 from schemaquake.results.formats.text import Text
 
@@ -31,14 +31,16 @@ _GENERAL_STRETCH: Final = 1 << 14
 _GENERAL_MOST: Final = 4096
 
 
-def batches(file: BinaryIO, name: str, notation: ModuleType, rows: Rows, *, json: bool) -> Iterator[pa.RecordBatch]:
+def batches(
+    file: BinaryIO, name: str, notation: ModuleType, rows: Rows, *, json: bool, lean: bool = False
+) -> Iterator[pa.RecordBatch]:
     """Yield the events of a file (`schemaquake.results.formats.op_maps.RAW`) in file order, parsed by `edn` or `elle_json`.
 
-    Raises the same HistoryErrors as the general readers.
+    With `lean`, micro-operations of what was scanned are `LEAN_MOPS` where they can be. Raises the same HistoryErrors as the general readers.
     """
 
     def make_scanner(size: int) -> Scanner:
-        return Scanner(size, json=json, independent=rows.independent)
+        return Scanner(size, json=json, independent=rows.independent, lean=lean)
 
     with closing(ReadAhead(file)) as source, closing(Ahead(make_scanner)) as ahead:
         window = _Window(source, ahead, make_scanner, name)
@@ -120,7 +122,7 @@ class _Window:
             batch = self._scanner.take()
         if len(batch) and self.line > 1:
             lines = pc.add(batch.column(0), self.line - 1)
-            batch = pa.RecordBatch.from_arrays([lines, *batch.columns[1:]], schema=RAW)
+            batch = pa.RecordBatch.from_arrays([lines, *batch.columns[1:]], schema=batch.schema)
         if status in {ENDED, UNFINISHED} and limit < self._shown:
             if status == UNFINISHED and end == self.at:  # an op lies over the limit, and nothing begins there
                 self._ahead.next_begin(limit, self._shown)

@@ -14,9 +14,9 @@ import orjson
 import pyarrow as pa
 
 from schemaquake.harness.model.operation import NEMESIS
-from schemaquake.harness.model.records import HISTORY
+from schemaquake.harness.model.records import HISTORY, LEAN_MOPS
 
-__all__ = ["RAW", "Malformed", "Names", "Rows", "key_text", "micro_operations", "row_of", "to_json"]
+__all__ = ["LEAN_RAW", "RAW", "Malformed", "Names", "Rows", "key_text", "micro_operations", "row_of", "to_json"]
 
 RAW: Final = pa.schema(
     [
@@ -28,6 +28,8 @@ RAW: Final = pa.schema(
     ]
 )
 """Events as they are in a file, before index, time and process are filled in."""
+LEAN_RAW: Final = RAW.set(RAW.get_field_index("mops"), pa.field("mops", LEAN_MOPS))
+"""The same with micro-operations that take half the memory."""
 
 _TYPES: Final = frozenset({"invoke", "ok", "fail", "info"})
 _MICRO: Final = {"append": "append", "r": "r", "w": "w", "read": "r", "write": "w"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,12 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from schemaquake.harness.errors import HistoryError, PlanError
+from schemaquake.harness.history.lean_mops import narrow, widen
 from schemaquake.harness.model.protocols import HistoryFormat
-from schemaquake.harness.model.records import HISTORY
+from schemaquake.harness.model.records import HISTORY, LEAN_MOPS
 from schemaquake.harness.registry import load, names
 from schemaquake.results.formats.compression import is_compressed, open_content, plain_name
 from schemaquake.results.formats.notations import ELLE_JSON, Notation
-from schemaquake.results.formats.op_maps import RAW, Malformed, Names, Rows
+from schemaquake.results.formats.op_maps import LEAN_RAW, RAW, Malformed, Names, Rows
 from schemaquake.results.formats.sequence import sequenced
 from schemaquake.results.store.atomic import replacing
 from schemaquake.results.store.examination import examine
@@ -63,10 +64,13 @@ def _format_by_suffix(suffix: str) -> str | None:
     return None
 
 
-def read_history(path: Path, *, file_format: str | None = None, independent: bool = False) -> pa.Table:
+def read_history(
+    path: Path, *, file_format: str | None = None, independent: bool = False, lean: bool = False
+) -> pa.Table:
     """Read the history in a file (`schemaquake.harness.model.records.HISTORY`). The text is never in memory as a whole.
 
-    With `independent` every value is `[key value]`, and the key goes to the column `key`. Raises HistoryError, with line and
+    With `independent` every value is `[key value]`, and the key goes to the column `key`. With `lean` the column `mops` of a long
+    history may be of the type `LEAN_MOPS`. Raises HistoryError, with line and
     reason, for an invalid history, and PlanError for a file that cannot be read at all.
     """
     chosen = _format_of_file(path, file_format)
@@ -77,11 +81,45 @@ def read_history(path: Path, *, file_format: str | None = None, independent: boo
             )
         if not refuse_damage(path):
             examine(path, hand_over=True)
-        return read_table(path, HISTORY, order="index")
+        return read_table(path, HISTORY, order="index", lean=lean)
     numbered = Names()
-    batches = list(_batches(path, chosen, independent=independent, numbered=numbered))
-    table = pa.Table.from_batches(batches, schema=RAW).replace_schema_metadata(numbered.metadata())
+    batches = _batches(path, chosen, independent=independent, numbered=numbered, lean=lean)
+    table = _of_one_type(batches).replace_schema_metadata(numbered.metadata())
     return sequenced(table, str(path))
+
+
+def _of_one_type(batches: Iterable[pa.RecordBatch]) -> pa.Table:
+    """Join batches of `RAW` and `LEAN_RAW` to a table of `LEAN_RAW` if any is lean and all can be, else of `RAW`."""
+    found: list[pa.RecordBatch] = []
+    is_lean: bool | None = None  # as long as none is
+    for batch in batches:
+        one: pa.RecordBatch | None = batch
+        if batch.schema == LEAN_RAW and is_lean is None:
+            short = [_with_mops(wide, narrow) for wide in found]
+            is_lean = None not in short
+            found = short if is_lean else found
+        if batch.schema == LEAN_RAW:
+            one = batch if is_lean else _with_mops(batch, widen)
+        elif is_lean:
+            one = _with_mops(batch, narrow)
+            if one is None:
+                one, is_lean = batch, False
+                for number, lean in enumerate(found):  # one at a time, for memory
+                    found[number] = _with_mops(lean, widen)
+        found.append(one)
+    return pa.Table.from_batches(found, schema=LEAN_RAW if is_lean else RAW)
+
+
+def _with_mops(
+    batch: pa.RecordBatch, convert: Callable[[pa.ChunkedArray], pa.ChunkedArray | None]
+) -> pa.RecordBatch | None:
+    """Convert the micro-operations of a batch; None if they cannot be converted."""
+    mops = convert(pa.chunked_array([batch.column("mops")]))
+    if mops is None:
+        return None
+    schema = LEAN_RAW if mops.type == LEAN_MOPS else RAW
+    columns = [mops.chunk(0) if name == "mops" else batch.column(name) for name in schema.names]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _format_of_file(path: Path, requested: str | None) -> str:
@@ -150,8 +188,10 @@ def _write_sequenced(raw: Path, sequenced_events: pa.Table, numbered: Names, to:
     assert begin == len(sequenced_events)
 
 
-def _batches(path: Path, file_format: str, *, independent: bool, numbered: Names) -> Iterator[pa.RecordBatch]:
-    """Yield the file's events (`RAW`) in file order."""
+def _batches(
+    path: Path, file_format: str, *, independent: bool, numbered: Names, lean: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """Yield the file's events (`RAW`; with `lean` possibly `LEAN_RAW`) in file order."""
     rows = Rows(independent=independent, names=numbered)
     chosen: HistoryFormat = load("formats", file_format)
     scanned_from = _SCANNED_FROM // 16 if is_compressed(path) else _SCANNED_FROM
@@ -160,7 +200,7 @@ def _batches(path: Path, file_format: str, *, independent: bool, numbered: Names
             from schemaquake.results.formats.fast_reading import batches  # noqa: PLC0415 - half a second to load
 
             try:
-                yield from batches(file, str(path), chosen.module, rows, json=chosen is ELLE_JSON)
+                yield from batches(file, str(path), chosen.module, rows, json=chosen is ELLE_JSON, lean=lean)
             except UnicodeEncodeError as error:
                 raise _not_unicode(path, error) from None
             return

@@ -8,16 +8,17 @@ to Arrow without ever being Python objects.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from schemaquake.harness.compiled import compiled, phase
+from schemaquake.harness.history.lean_mops import shortened
 from schemaquake.harness.model.operation import NEMESIS
-from schemaquake.harness.model.records import MOPS
-from schemaquake.results.formats.op_maps import RAW
+from schemaquake.harness.model.records import LEAN_MOPS, MOP_NAMES, MOPS
+from schemaquake.results.formats.op_maps import LEAN_RAW, RAW
 
 __all__ = ["CLOSED", "ENDED", "FULL", "UNFINISHED", "UNUSUAL", "Scanner", "may_end"]
 
@@ -47,6 +48,7 @@ _TYPES: Final = ("invoke", "ok", "fail", "info")
 _TRANSACTION, _OTHER = 1, 2  # sorts of values that are not null
 _OF_NEMESIS: Final = 3  # in `_TYPES`: it knows of no outcome
 _MICRO: Final = ("append", "r", "w")
+_LEAN_MICRO: Final = tuple(MOP_NAMES.index(name) for name in _MICRO)
 
 # Places of `state`: the position, its line, how many ops, micro-operations and elements there are; and places of `_Mops.totals`.
 _AT, _LINE, _OPS, _MOPS, _ELEMENTS = range(5)
@@ -58,12 +60,16 @@ _VALUES, _NAMES, _ERRORS, _NODES, _KEYS = range(_KINDS)
 
 
 class Scanner:
-    """A scanner with buffers for stretches of at most `size` bytes, and the rows that were scanned and not yet taken."""
+    """A scanner with buffers for stretches of at most `size` bytes, and the rows that were scanned and not yet taken.
 
-    def __init__(self, size: int, *, json: bool, independent: bool) -> None:
+    With `lean`, rows that are taken have micro-operations of the type `LEAN_MOPS` if all their numbers fit.
+    """
+
+    def __init__(self, size: int, *, json: bool, independent: bool, lean: bool = False) -> None:
         self.size = size
         self._json = json
         self._independent = independent
+        self._lean = lean
         ops = size // _SHORTEST_OP + 1
         mops = size // 4 + 1
         self._ops = _Ops(
@@ -102,12 +108,14 @@ class Scanner:
         return int(status), int(state[_AT]), int(state[_LINE])
 
     def take(self) -> pa.RecordBatch:
-        """Take the rows that were scanned (`schemaquake.results.formats.op_maps.RAW`), copied: the buffers are written again."""
+        """Take the rows that were scanned (`schemaquake.results.formats.op_maps.RAW` or `LEAN_RAW`), copied: the buffers are written again."""
         out = self._ops
         count = self.ops
         found = out.found[:count]
         line, index, time, process = (column[:count] for column in out.numbers)
         values, names, errors, nodes, keys = (self._text(kind, count) for kind in range(5))
+        mops = self._transactions(count)
+        schema = RAW if mops.type == MOPS else LEAN_RAW
         types = pa.DictionaryArray.from_arrays(pa.array(out.types[:count].copy()), pa.array(_TYPES))
         columns = {
             "line": pa.array(line.copy()),
@@ -120,10 +128,10 @@ class Scanner:
             "key": keys,
             "value": values,
             "error": errors,
-            "mops": self._transactions(count),
+            "mops": mops,
         }
         out.state[_OPS:] = 0
-        return pa.RecordBatch.from_arrays([columns[field.name] for field in RAW], schema=RAW)
+        return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
 
     def _text(self, kind: int, count: int) -> pa.Array:
         """Make a column of texts, from their bytes one after another."""
@@ -138,26 +146,38 @@ class Scanner:
         out = self._mops
         mops = int(out.ends[count])
         kinds = out.kinds[:mops]
-        struct = MOPS.value_type
-        elements = pa.array(out.elements[: out.element_ends[mops]].copy())
+        key, value = out.numbers[0, :mops], out.numbers[1, :mops]
+        elements = out.elements[: out.element_ends[mops]]
+        if self._lean:
+            value[kinds != 1] = 0  # of which nothing is looked at, and what was there before may not fit
+            short = [shortened(numbers) for numbers in (key, value, elements)]
+            if all(numbers is not None for numbers in short):
+                return self._nested(
+                    LEAN_MOPS, pa.array(_LEAN_MICRO, pa.int8()).take(pa.array(out.codes[:mops])), *short
+                )
+        return self._nested(
+            MOPS, pa.array(_MICRO).take(pa.array(out.codes[:mops])), key.copy(), value.copy(), elements.copy()
+        )
+
+    def _nested(self, kind: pa.DataType, names: pa.Array, key: Any, value: Any, elements: Any) -> pa.Array:
+        """Make a column of a type of micro-operations from its innermost columns."""
+        out = self._mops
+        mops, count = len(key), self.ops
+        kinds = out.kinds[:mops]
+        struct = kind.value_type
         many = np.packbits(kinds == 2, bitorder="little")
         lists = pa.Array.from_buffers(
             struct.field("vs").type,
             mops,
             [pa.py_buffer(many.tobytes()), pa.py_buffer(out.element_ends[: mops + 1].tobytes())],
-            children=[elements],
+            children=[pa.array(elements)],
         )
-        children = [
-            pa.array(_MICRO).take(pa.array(out.codes[:mops])),
-            pa.array(out.numbers[0, :mops].copy()),
-            pa.array(out.numbers[1, :mops].copy(), mask=kinds != 1),
-            lists,
-        ]
+        children = [names, pa.array(key), pa.array(value, mask=kinds != 1), lists]
         structs = pa.StructArray.from_arrays(children, fields=list(struct))
         has = np.packbits(out.present[:count], bitorder="little")
         ends = out.ends[: count + 1]
         return pa.Array.from_buffers(
-            MOPS, count, [pa.py_buffer(has.tobytes()), pa.py_buffer(ends.tobytes())], children=[structs]
+            kind, count, [pa.py_buffer(has.tobytes()), pa.py_buffer(ends.tobytes())], children=[structs]
         )
 
 

@@ -17,8 +17,9 @@ import pyarrow.compute as pc
 
 from schemaquake.harness.errors import HistoryError
 from schemaquake.harness.history.gather import gather
+from schemaquake.harness.history.lean_mops import widen
 from schemaquake.harness.model.operation import NEMESIS
-from schemaquake.harness.model.records import HISTORY
+from schemaquake.harness.model.records import HISTORY, LEAN_MOPS
 
 __all__ = ["sequenced"]
 
@@ -27,12 +28,14 @@ _COMPILED_FROM: Final = 1 << 17  # events
 
 
 def sequenced(raw: pa.Table, name: str) -> pa.Table:
-    """Build the history (`schemaquake.harness.model.records.HISTORY`) from a file's events (`schemaquake.results.formats.op_maps.RAW`).
+    """Build the history (`schemaquake.harness.model.records.HISTORY`) from a file's events (`schemaquake.results.formats.op_maps.RAW` or `LEAN_RAW`).
 
     Raises HistoryError, with the line, for an impossible sequence: a completion without an invocation, two invocations without
     a completion between them, an invocation after an info; and for a duplicate index.
     """
     raw, index = _by_index(raw, name)
+    if raw["process"].null_count and raw["mops"].type == LEAN_MOPS:  # operations are told apart by what is in them
+        raw = raw.set_column(raw.schema.get_field_index("mops"), "mops", widen(raw["mops"]))
     processes = _own_processes(raw, name) if raw["process"].null_count else raw["process"].to_numpy()
     _refuse_what_no_process_can_do(raw, processes, name)
     columns = {
@@ -41,7 +44,8 @@ def sequenced(raw: pa.Table, name: str) -> pa.Table:
         "process": _whole_numbers(processes.astype(np.int32), pa.int32()),
     }
     filled = [columns[field.name] if field.name in columns else raw[field.name] for field in HISTORY]
-    return pa.Table.from_arrays(filled, schema=HISTORY.with_metadata(raw.schema.metadata))
+    schema = HISTORY.set(HISTORY.get_field_index("mops"), raw.schema.field("mops"))
+    return pa.Table.from_arrays(filled, schema=schema.with_metadata(raw.schema.metadata))
 
 
 def _whole_numbers(values: npt.NDArray[Any], kind: pa.DataType) -> pa.Array:

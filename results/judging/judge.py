@@ -39,8 +39,9 @@ import pyarrow as pa
 
 from schemaquake.harness.compiled import always_compiled, working_time
 from schemaquake.harness.errors import HistoryError, PlanError
+from schemaquake.harness.history.lean_mops import widen
 from schemaquake.harness.model.protocols import Checker
-from schemaquake.harness.model.records import HISTORY, Records
+from schemaquake.harness.model.records import HISTORY, LEAN_MOPS, Records
 from schemaquake.harness.model.traits import checker_traits
 from schemaquake.harness.model.verdict import Doubt, DoubtKind, Verdict
 from schemaquake.harness.registry import load, load_all
@@ -57,7 +58,7 @@ from schemaquake.results.judging.sources import HistoryFile, InMemory, OnDisk, S
 from schemaquake.results.store.regrouping import regroup
 from schemaquake.results.store.store import Store, write_table
 
-__all__ = ["judge"]
+__all__ = ["judge", "reads_lean"]
 
 _UNITS: Final = pa.schema(
     [
@@ -119,6 +120,14 @@ def judge(
     if kept is not None:
         found = pa.concat_tables([found, _earlier(chosen, kept)])
     return _combined(chosen, found, survey, by_name=checkers is not None, history_alone=_is_bare(subject))
+
+
+def reads_lean(checkers: Sequence[str | Checker] | None, *, engine: str) -> bool:
+    """Return True if `judge` gives records to one checker in this process, which reads lean micro-operations, too. Raises PlanError."""
+    if checkers is None or len(checkers) != 1 or engine == "spark":
+        return False
+    (only,) = _chosen(checkers)
+    return only.scope == "run" and checker_traits(only).reads_lean
 
 
 def _within_memory(history: int, engine: Engine, memory_bytes: int) -> tuple[bool, Engine, int]:
@@ -199,6 +208,10 @@ def _source(
         subject.write_analysis("logs", subject.read_logs(noted=noted, firsts=True))
         paths = ("history.parquet", "observations.parquet", "analysis/logs.parquet")
         return OnDisk(*(subject.path(name).resolve() for name in paths))
+    if subject.history["mops"].type == LEAN_MOPS:  # which is for memory, and not for files
+        place = subject.history.schema.get_field_index("mops")
+        wide = subject.history.set_column(place, "mops", widen(subject.history["mops"]))
+        subject = replace(subject, history=wide)
     if engine.elsewhere or (master is not None and not master.startswith("local")):
         raise PlanError("records in memory cannot be sent to a Spark cluster: put them into a store that it can read")
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="schemaquake-")))

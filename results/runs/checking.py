@@ -17,7 +17,7 @@ from schemaquake.harness.model.records import HISTORY, Records
 from schemaquake.harness.model.verdict import Verdict, combine
 from schemaquake.results.formats.reading import format_of, read_history, spill_history
 from schemaquake.results.judging.history_models import ModelOptions, checker_of
-from schemaquake.results.judging.judge import judge
+from schemaquake.results.judging.judge import judge, reads_lean
 from schemaquake.results.judging.memory import allowed_bytes, history_bytes, pieces
 from schemaquake.results.judging.sources import HistoryFile
 from schemaquake.results.store.store import Store
@@ -71,7 +71,9 @@ def check_path(
         return judge(Store(path), checkers=chosen, engine=engine, master=master, limit_s=limit_s)
     memory = allowed_bytes() if memory_bytes is None else memory_bytes
     elsewhere = _elsewhere(engine, master)
-    with _subject(path, file_format, independent=independent, elsewhere=elsewhere, memory_bytes=memory) as subject:
+    lean = knossos is None and master is None and reads_lean(chosen, engine=engine)
+    opened = _subject(path, file_format, independent=independent, elsewhere=elsewhere, memory_bytes=memory, lean=lean)
+    with opened as subject:
         verdict = judge(subject, checkers=chosen, engine=engine, master=master, limit_s=limit_s, memory_bytes=memory)
         if knossos is None or model is None:
             return verdict
@@ -89,18 +91,18 @@ def _elsewhere(engine: str, master: str | None) -> bool:
 
 @contextmanager
 def _subject(
-    path: Path, file_format: str | None, *, independent: bool, elsewhere: bool, memory_bytes: int
+    path: Path, file_format: str | None, *, independent: bool, elsewhere: bool, memory_bytes: int, lean: bool
 ) -> Iterator[HistoryFile | Records]:
     """Open the history to judge: Parquet as a file; other formats as records.
 
-    For tasks `elsewhere`, and if it does not fit into memory, it is converted to Parquet: beside it, or in a temporary folder.
+    With `lean`, the records' micro-operations may be `LEAN_MOPS`. For tasks `elsewhere`, and if it does not fit into memory, it is converted to Parquet: beside it, or in a temporary folder.
     """
     if path.is_file() and format_of(path, file_format) == "parquet" and not independent:
         yield HistoryFile(path.resolve())
         return
     fits = not path.is_file() or pieces(history_bytes(path, parquet=False), memory_bytes) == 1
     if not elsewhere and fits:
-        yield Records.of(read_history(path, file_format=file_format, independent=independent))
+        yield Records.of(read_history(path, file_format=file_format, independent=independent, lean=lean))
         return
     with TemporaryDirectory(prefix=".schemaquake-", dir=path.resolve().parent if elsewhere else None) as folder:
         converted = Path(folder) / "history.parquet"

@@ -27,7 +27,7 @@ from schemaquake.harness.errors import DamagedFile, HistoryError, PlanError
 from schemaquake.harness.faults.ledger import FILE_NAME as LEDGER
 from schemaquake.harness.history.gather import gather
 from schemaquake.harness.history.journal import EVENT_JOURNALS, OBSERVATION_JOURNALS, STARTED, read_clock, read_started
-from schemaquake.harness.history.lean_mops import widen
+from schemaquake.harness.history.lean_mops import narrow, widen
 from schemaquake.harness.history.merge import damage_of, merge_history, merge_observations, torn_lines, with_damage
 from schemaquake.harness.model.operation import NEMESIS
 from schemaquake.harness.model.plan import CLUSTER_FILE, Plan
@@ -399,8 +399,14 @@ def read_table(
             empty = conformed(file.schema_arrow.empty_table().select(names))
             chosen = range(file.num_row_groups) if groups is None else groups
             kept: list[pa.Table] = []
+            shortens = lean and groups is None and keep is None and "mops" in names
             for found in read_stretches(path, file, list(_stretches(file, chosen)), names, **options):
                 part = conformed(found)
+                if shortens:
+                    mops = narrow(part["mops"])
+                    shortens = mops is not None
+                    part = _with_mops(part, mops) if shortens else part
+                    kept = kept if shortens else _widened(kept)
                 kept.append(part if keep is None else keep(part))
                 pa.default_memory_pool().release_unused()  # the memory that decompression took
     except FileNotFoundError:
@@ -409,6 +415,19 @@ def read_table(
         raise not_whole(path, error) from error
     table = pa.concat_tables(kept or [empty]).replace_schema_metadata(metadata)
     return table if order is None else _ordered(path, table, order)
+
+
+def _with_mops(table: pa.Table, mops: pa.ChunkedArray) -> pa.Table:
+    return table.set_column(table.schema.get_field_index("mops"), "mops", mops)
+
+
+def _widened(tables: list[pa.Table]) -> list[pa.Table]:
+    """Return tables with `LEAN_MOPS` as such with `MOPS`. They are taken out of the list one at a time, for memory."""
+    wide = []
+    while tables:
+        table = tables.pop(0)
+        wide.append(_with_mops(table, widen(table["mops"])))
+    return wide
 
 
 def _stretches(file: pq.ParquetFile, groups: Sequence[int]) -> Iterator[list[int]]:
