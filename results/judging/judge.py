@@ -301,7 +301,8 @@ class _Judging:
     def _verdicts(self, unit: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         if unit["keyspaces"] is None:
             position = unit["checker"]
-            yield self._verdict(unit["unit"], position, None, self.source.read(None), self.limit_s)
+            lean = checker_traits(self.checkers[position]).reads_lean
+            yield self._verdict(unit["unit"], position, None, self.source.read(None, lean=lean), self.limit_s)
             return
         known = frozenset() if self.kept is None else self.kept.known
         keyspaces = Keyspaces(self.source.read(unit["keyspaces"]))

@@ -43,8 +43,11 @@ class Source(Protocol):
         """Count the work."""
         ...
 
-    def read(self, keyspaces: Collection[str] | None) -> Records:
-        """Read the rows of the parts of these keyspaces, and possibly more; with None, everything."""
+    def read(self, keyspaces: Collection[str] | None, *, lean: bool = False) -> Records:
+        """Read the rows of the parts of these keyspaces, and possibly more; with None, everything.
+
+        With `lean`, micro-operations of the whole history may be `LEAN_MOPS`.
+        """
         ...
 
 
@@ -58,7 +61,7 @@ class InMemory:
         """Count the work; see `Source`."""
         return _survey(self.records)
 
-    def read(self, keyspaces: Collection[str] | None) -> Records:  # noqa: ARG002 - it costs nothing to give more
+    def read(self, keyspaces: Collection[str] | None, *, lean: bool = False) -> Records:  # noqa: ARG002 - it costs nothing to give more
         """Return all records; see `Source`."""
         return self.records
 
@@ -102,12 +105,11 @@ class OnDisk:
         read_table(self.history, _columns(HISTORY, "process", "type", "key"), keep=survey)
         return _merge_surveys(surveys or [_survey(Records.of(HISTORY.empty_table(), observations))])
 
-    def read(self, keyspaces: Collection[str] | None) -> Records:
+    def read(self, keyspaces: Collection[str] | None, *, lean: bool = False) -> Records:
         """Read one row group after another and filter it. Raises HistoryError, FileNotFoundError."""
         wanted = None if keyspaces is None else frozenset(keyspaces)
-        history = read_table(
-            self.history, HISTORY, order="index", keep=None if wanted is None else lambda t: events_of(t, wanted)
-        )
+        keep = None if wanted is None else lambda t: events_of(t, wanted)
+        history = read_table(self.history, HISTORY, order="index", keep=keep, lean=lean)
         observations = self.observations and read_table(
             self.observations, OBSERVATIONS, keep=None if wanted is None else lambda t: observations_of(t, wanted)
         )

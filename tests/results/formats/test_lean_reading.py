@@ -213,3 +213,6 @@ def test_files_for_tasks_are_never_lean(tmp_path: Path) -> None:
     with ExitStack() as stack:
         source = judging._source(Records.of(lean), (), Elsewhere(), None, stack)
         assert source.read(None).history.equals(wide)
+        # What a task reads of them is, if its checker reads it.
+        assert source.read(None, lean=True).history["mops"].type == LEAN_MOPS
+        assert source.read([], lean=True).history["mops"].type == MOPS
