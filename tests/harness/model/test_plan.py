@@ -215,8 +215,12 @@ def _plan_that_would_be_carried_out(argv):
     before = sys.modules.get(execution.__name__)
     sys.modules[execution.__name__] = execution
     try:
-        # Drawn options are no plugin's: what is refused has tests of its own.
-        with patch("schemaquake.results.commands.refuse_undeclared"), pytest.raises(_CarriedOut) as caught:
+        # Drawn names and options are no plugin's: what is refused has tests of its own.
+        with (
+            patch("schemaquake.results.commands.refuse_undeclared"),
+            patch("schemaquake.harness.run.applicability.refuse_inapplicable"),
+            pytest.raises(_CarriedOut) as caught,
+        ):
             command(argv, standalone_mode=False)
     finally:
         if before is None:
