@@ -18,7 +18,14 @@ from schemaquake.nemeses.schedule.options import configured
 from schemaquake.nemeses.schedule.targets import named
 from schemaquake.nemeses.topology import standard_options as standard
 from schemaquake.nemeses.topology.attempts import Recovery, all_up, changing, lacks, try_out
-from schemaquake.nemeses.topology.planning import draw_recovery, in_series, leavers_of, node_leaves, plan_leaver
+from schemaquake.nemeses.topology.planning import (
+    draw_recovery,
+    in_series,
+    leavers_of,
+    node_leaves,
+    place_of,
+    plan_leaver,
+)
 
 __all__ = ["Decommission", "abort_or_restart", "start_again"]
 
@@ -48,7 +55,9 @@ class Decommission:
 
         def one(number: int) -> Sequence[Fault]:
             recovery = draw_recovery(random, _WAYS, plan.after_failure, self.name)
-            return plan_leaver(plan, context, random, place=number, after_failure=recovery)
+            return plan_leaver(
+                plan, context, random, place=place_of(context, self.name, number), after_failure=recovery
+            )
 
         return in_series(plan, context, one, nodes_max=leavers_of(context, plan.node))
 

@@ -1,7 +1,7 @@
 """Planning: which node an operation on the topology concerns, and when it begins.
 
-Nodes leave in an order that the seed fixes for all kinds of operations together, and each kind begins at another place of
-it, so that two kinds in one run seldom want the same node. The first node stays: others join by it.
+Nodes leave in an order that the seed fixes for all kinds of operations together, and each kind has places of its own in
+it, so that two kinds in one run do not want the same node while there are enough. The first node stays: others join by it.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ __all__ = [
     "nobody_changes",
     "node_leaves",
     "node_serves",
+    "place_of",
     "plan_joiner",
     "plan_leaver",
     "planned",
@@ -43,6 +44,35 @@ _BEGINS: Final = (0.1, 0.3)
 
 _LAST_BEGINS: Final = 0.9
 """The part of the main phase after which no operation of a series begins."""
+
+_FIRST_PLACES: Final = {"decommission": 0, "removenode": 1, "replace": 1, "assassinate": 2}
+"""By nemesis that takes nodes away, in the order in which these get their places: the first place it has in a run of its own."""
+
+
+def place_of(context: Context, nemesis: str, number: int) -> int:
+    """Return the place, in the run's order of leaving nodes, of this operation of a nemesis, counted from 0.
+
+    The first kind of the run begins where it would begin alone. The others do, too, if that is free; where there is a series, they follow
+    one another without a gap. Raises PlanError for a series that, with the other kinds, wants more nodes than can leave.
+    """
+    counts = {name: _count_of(context, name) for name in _FIRST_PLACES if name in context.nemeses}
+    series, able = any(count > 1 for count in counts.values()), leavers_of(context, ANY)
+    if series and sum(counts.values()) > able:
+        asked = ", ".join(f"{count} of {name}" for name, count in counts.items())
+        raise PlanError(f"{asked}: each takes a node away, and {able} nodes of this run can leave; use more --nodes")
+    free = 0
+    for name, count in counts.items():
+        place = free if series and free else max(_FIRST_PLACES[name], free)
+        if name == nemesis:
+            return place + number
+        free = place + count
+    return _FIRST_PLACES.get(nemesis, 0) + number
+
+
+def _count_of(context: Context, nemesis: str) -> int:
+    """Return how many operations of a kind the run has; a count that is no number is refused where that kind is planned."""
+    count = context.options.get(f"{nemesis}.count", "1")
+    return int(count) if count.isdecimal() else 1
 
 
 def leaver(context: Context, wanted: str, *, place: int) -> str:

@@ -22,7 +22,14 @@ from schemaquake.nemeses.schedule.targets import named
 from schemaquake.nemeses.topology import standard_options as standard
 from schemaquake.nemeses.topology.attempts import Recovery, all_up, changing, lacks, refused, some_other, try_out
 from schemaquake.nemeses.topology.decommission import start_again
-from schemaquake.nemeses.topology.planning import draw_recovery, in_series, leavers_of, node_leaves, plan_leaver
+from schemaquake.nemeses.topology.planning import (
+    draw_recovery,
+    in_series,
+    leavers_of,
+    node_leaves,
+    place_of,
+    plan_leaver,
+)
 
 __all__ = ["Assassinate", "RemoveNode", "die"]
 
@@ -56,7 +63,7 @@ class RemoveNode:
                 plan,
                 context,
                 random,
-                place=1 + number,
+                place=place_of(context, self.name, number),
                 how=plan.how,
                 loses_disk=True,
                 after_failure=draw_recovery(random, _WAYS, plan.after_failure, self.name),
@@ -104,7 +111,7 @@ class Assassinate:
                 plan,
                 context,
                 random,
-                place=2 + number,
+                place=place_of(context, self.name, number),
                 how=plan.how,
                 loses_disk=True,
                 repair=plan.repair,

@@ -22,7 +22,16 @@ from schemaquake.nemeses.topology import standard_options as standard
 from schemaquake.nemeses.topology.attempts import Recovery, all_up, changing, lacks, refused, try_out
 from schemaquake.nemeses.topology.bootstrap import join_again
 from schemaquake.nemeses.topology.decommission import start_again
-from schemaquake.nemeses.topology.planning import ANY, in_series, joiners_of, leaver, leavers_of, planned, spare
+from schemaquake.nemeses.topology.planning import (
+    ANY,
+    in_series,
+    joiners_of,
+    leaver,
+    leavers_of,
+    place_of,
+    planned,
+    spare,
+)
 from schemaquake.nemeses.topology.removal import die
 
 __all__ = ["Replace"]
@@ -59,7 +68,7 @@ class Replace:
     def _one(self, plan: Replace, context: Context, random: Random, number: int) -> Sequence[Fault]:
         drawn = random.choice(("new", "same")) if len(context.spares) > number else "same"
         address = drawn if plan.address == ANY else plan.address
-        dead = leaver(context, plan.node, place=1 + number)
+        dead = leaver(context, plan.node, place=place_of(context, self.name, number))
         # From the last spare on, so that a bootstrap in the same run finds the first one free.
         successor = dead if address == "same" else spare(context, plan.by, self.name, place=-1 - number)
         if address == "new" and successor == dead:

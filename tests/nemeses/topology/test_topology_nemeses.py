@@ -136,6 +136,41 @@ def test_kinds_of_one_run_want_different_nodes():
         assert len(set(wanted)) == 3
 
 
+LEAVERS = ("decommission", "removenode", "replace", "assassinate")
+
+
+def leavers(counts, context, seed=0):
+    """By kind the nodes that its operations in one run take away."""
+    given = {f"{kind}.count": str(count) for kind, count in counts.items()} | {"replace.address": "same"}
+    context = replace(context, nemeses=tuple(counts), options=given, seed=seed)
+    nemeses = {kind: load("nemeses", kind) for kind in counts}
+    found = {
+        kind: nemesis.schedule(context, random=context.random("nemesis", kind)) for kind, nemesis in nemeses.items()
+    }
+    return {kind: [operation.nodes[0] for operation in operations] for kind, operations in found.items()}
+
+
+@pytest.mark.parametrize("kinds", [pair for n in (2, 3, 4) for pair in itertools.permutations(LEAVERS, n)])
+@pytest.mark.parametrize("seed", range(3))
+def test_series_of_several_kinds_want_different_nodes(kinds, seed):
+    context = replace(CONTEXT, nodes=tuple(f"n{number}" for number in range(1, 10)))
+    for counts in itertools.product((1, 2), repeat=len(kinds)):
+        wanted = leavers(dict(zip(kinds, counts, strict=True)), context, seed)
+        nodes = [node for found in wanted.values() for node in found]
+        assert len(set(nodes)) == len(nodes) == sum(counts)
+
+
+def test_series_of_several_kinds_that_take_more_nodes_than_can_leave_are_refused():
+    assert len(leavers({"decommission": 1, "removenode": 3}, MANY)["removenode"]) == 3
+    with pytest.raises(PlanError, match=r"2 of decommission, 3 of removenode: .* 4 nodes of this run can leave"):
+        leavers({"removenode": 3, "decommission": 2}, MANY)
+
+
+def test_one_more_kind_without_a_series_moves_none():
+    alone = {kind: leavers({kind: 1}, MANY)[kind] for kind in ("decommission", "removenode", "assassinate")}
+    assert leavers(dict.fromkeys(alone, 1), MANY) == alone
+
+
 @pytest.mark.parametrize("kind", ["decommission", "move", "cms-reconfigure"])
 def test_a_refusal_is_a_fail_and_nothing_follows(kind):
     done, cluster, _ = carried_out(kind, answers=["fail"])
