@@ -36,6 +36,7 @@ from schemaquake.results.runs.watching import watched
 from schemaquake.results.store.store import Store
 from schemaquake.results.summary.summarise import write_summary
 from schemaquake.results.tables.pipeline import analyse
+from schemaquake.results.wording import counted, joined
 
 __all__ = [
     "FinishedRun",
@@ -54,6 +55,11 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 
+_SKIPPED = {
+    "fault-skipped": ("planned fault", "planned faults"),
+    "operation-skipped": ("planned operation on the topology", "planned operations on the topology"),
+}
+"""Statistics of what was planned and did not take place, as nouns."""
 _TOLD_MOST = 10
 _DOUBTS_SHOWN = 8
 
@@ -273,7 +279,21 @@ def print_summary(run: FinishedRun, console: Console) -> None:
         console.print(f"undecided: {doubt}", markup=False)
     if len(doubts) > _DOUBTS_SHOWN:
         console.print(f"undecided: {len(doubts) - _DOUBTS_SHOWN} more, in the report", markup=False)
+    skipped = _describe_skipped(run.verdict)
+    if skipped:
+        console.print(skipped, style="yellow")
     console.print(f"report: {run.report}", markup=False)
+
+
+def _describe_skipped(verdict: Verdict) -> str:
+    """Describe how much of what nemeses had planned did not take place; empty if all did."""
+    counts = Counter[str]()
+    for part in verdict.parts:
+        for name, value in part.figures.items():
+            if name in _SKIPPED and isinstance(value, int):
+                counts[name] += value
+    found = [counted(counts[name], *nouns) for name, nouns in _SKIPPED.items() if counts[name]]
+    return f"skipped: {joined(found)}; harness.jsonl has the reasons" if found else ""
 
 
 def _table_of_findings(findings: Sequence[Finding]) -> Table:
