@@ -1,7 +1,7 @@
 """Puts a matrix into these pages: `python docs/publish_matrix.py FOLDER [NAME TITLE]`, the folder that `schemaquake matrix` made.
 
-NAME.md (matrix.md) keeps what stands above its mark, for whoever has something to say of it; the page for a browser, the cells
-and the races lie in NAME/. The reports of single runs stay behind, and so do links to them.
+NAME.md (matrix.md) keeps what stands above its mark; the page for a browser, the cells, the races and the runs, with which another
+matrix can go on (`--known NAME/runs.parquet`), lie in NAME/. Races of runs that it began with stay. The reports of single runs stay behind.
 """
 
 from __future__ import annotations
@@ -13,10 +13,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from schemaquake.results.matrix.markdown import render_matrix_markdown
 from schemaquake.results.matrix.page import render_matrix_html
+from schemaquake.results.matrix.recorded import RUNS
+from schemaquake.results.matrix.tables import ALL_RACES
 from schemaquake.results.matrix.tally import Matrix
+from schemaquake.results.store.store import read_table, write_table
 from schemaquake.results.summary.cell import Cell
 
 _DOCS = Path(__file__).parent
@@ -24,9 +29,10 @@ _MARK = "<!-- From here on written by docs/publish_matrix.py. -->\n\n"
 
 
 def publish(folder: Path, name: str = "matrix", title: str = "Fifteen years, one matrix") -> None:
-    """Write NAME.md and NAME/{matrix.html,cells.parquet,races.parquet}. Raises FileNotFoundError."""
-    # Servers write their own paths into their logs: what lay where is nobody's business here.
-    told = (folder / "tally.json").read_text(encoding="utf-8").replace(f"{folder.resolve()}/", "")
+    """Write NAME.md and NAME/{matrix.html,cells.parquet,races.parquet,runs.parquet}. Raises FileNotFoundError."""
+    # Servers write their own paths into their logs.
+    place = f"{folder.resolve()}/"
+    told = (folder / "tally.json").read_text(encoding="utf-8").replace(place, "")
     matrix = Matrix.from_json(orjson.loads(told))
     alone = replace(
         matrix, command=_anywhere(matrix.command), cells=tuple(_without_report(cell) for cell in matrix.cells)
@@ -37,8 +43,22 @@ def publish(folder: Path, name: str = "matrix", title: str = "Fifteen years, one
     beside = _DOCS / name
     beside.mkdir(exist_ok=True)
     (beside / "matrix.html").write_text(render_matrix_html(alone), encoding="utf-8")
-    for table in ("cells.parquet", "races.parquet"):
-        shutil.copyfile(folder / table, beside / table)
+    shutil.copyfile(folder / "cells.parquet", beside / "cells.parquet")
+    runs = read_table(folder / "runs.parquet", RUNS)
+    write_table(beside / "races.parquet", _races(folder, beside, runs["run"]))
+    facts = pc.replace_substring(runs["facts"], pattern=place, replacement="")
+    write_table(beside / "runs.parquet", runs.set_column(runs.schema.get_field_index("facts"), "facts", facts))
+
+
+def _races(folder: Path, beside: Path, runs: pa.ChunkedArray) -> pa.Table:
+    """Return the races of the folder, and those published before of runs that it began with."""
+    own = read_table(folder / "races.parquet", ALL_RACES)
+    published = beside / "races.parquet"
+    if not published.exists():
+        return own
+    earlier = read_table(published, ALL_RACES)
+    begun_with = pc.and_(pc.is_in(earlier["run"], runs), pc.invert(pc.is_in(earlier["run"], own["run"])))
+    return pa.concat_tables([earlier.filter(begun_with), own])
 
 
 def _anywhere(command: str) -> str:

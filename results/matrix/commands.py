@@ -109,6 +109,12 @@ def _matrix(
         Path | None,
         typer.Option(help="folder of a matrix to continue, with another --confidence or --tries-max if you like"),
     ] = None,
+    known: Annotated[
+        Path | None,
+        typer.Option(
+            help="runs.parquet of an earlier matrix, of another machine, too: begin with those of its runs that have the same settings"
+        ),
+    ] = None,
     judge_again: Annotated[
         bool,
         typer.Option(
@@ -168,12 +174,15 @@ def _matrix(
     assert plan is not None
     refuse_undeclared(plan.all_options, workloads=plan.all_workloads, nemeses=plan.all_nemeses, cluster=plan.cluster)
     budget = time_budget if time_budget is not None else preset(chosen)["time_budget_min"] if chosen else None
+    if known is not None and resume is not None:
+        raise PlanError("--known begins a new matrix, and --resume goes on with one: leave out one of them")
     if judge_again and resume is None:
         raise PlanError("--judge-again needs recorded runs: name the matrix with --resume FOLDER")
     code = _carry_out(
         plan,
         runs,
         resume=resume,
+        known=known,
         jobs=jobs,
         budget_min=budget,
         engine=engine,
@@ -230,6 +239,7 @@ def _carry_out(
     runs: Path,
     *,
     resume: Path | None,
+    known: Path | None,
     jobs: int | None,
     budget_min: float | None,
     engine: str,
@@ -241,6 +251,7 @@ def _carry_out(
     from schemaquake.results.matrix.display import overview  # noqa: PLC0415
     from schemaquake.results.matrix.judging_again import judge_again  # noqa: PLC0415
     from schemaquake.results.matrix.matrix_folder import MatrixFolder  # noqa: PLC0415
+    from schemaquake.results.matrix.recorded import fitting, read_runs  # noqa: PLC0415
     from schemaquake.results.matrix.session import Session  # noqa: PLC0415
     from schemaquake.results.runs.tracking import findings_table  # noqa: PLC0415
 
@@ -249,10 +260,16 @@ def _carry_out(
     if budget_min is not None and not budget_min > 0:
         raise PlanError(f"--time-budget must be more than 0 minutes, not {budget_min:g}")
     demands = machine.demands_of(plan)
+    recorded = [] if known is None else read_runs(known)
+    earlier = fitting(plan, recorded)
+    if known is not None:
+        log.info("earlier runs", extra={"file": str(known), "runs": len(recorded), "of this matrix": len(earlier)})
     folder = MatrixFolder.create(runs, plan, machine.facts()) if resume is None else MatrixFolder(resume)
     budget_s = None if budget_min is None else max(1.0, budget_min * 60 - _RESERVED_S)
     with folder.alone(), interruptible():
         folder.append_goals(plan)
+        for one in earlier:
+            folder.append(one)
         if judge_again_only:
             judge_again(folder)
             budget_s = 0.0

@@ -8,6 +8,7 @@ runs/<UTC time>-matrix/
   tally.json        the current matrix (`schemaquake.results.matrix.tally.Matrix`)
   matrix.html, matrix.md
   cells.parquet, races.parquet
+  runs.parquet      the finished units without their folders, for `--known`
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from schemaquake.results.matrix.facts import RunFacts
 from schemaquake.results.matrix.matrix_plan import Condition, MatrixPlan, Unit
 from schemaquake.results.store.progress import Finished, Planned, ProgressFolder
 
-__all__ = ["Done", "MatrixFolder"]
+__all__ = ["Done", "MatrixFolder", "parse_unit", "unit_document"]
 
 _LATEST: Final = "latest-matrix"
 
@@ -54,7 +55,9 @@ class MatrixFolder(ProgressFolder):
     def done(self) -> Sequence[Done]:
         """Read all finished units, in order. Raises HistoryError for damage."""
         return [
-            Done(_unit(line["unit"]), RunFacts.from_json(line["facts"])) for line in self.lines() if "facts" in line
+            Done(parse_unit(line["unit"]), RunFacts.from_json(line["facts"]))
+            for line in self.lines()
+            if "facts" in line
         ]
 
     def seconds(self) -> float:
@@ -80,10 +83,11 @@ class MatrixFolder(ProgressFolder):
 
 
 def _line(done: Done) -> Mapping[str, Any]:
-    return {"unit": _unit_document(done.unit), "facts": done.facts.to_json()}
+    return {"unit": unit_document(done.unit), "facts": done.facts.to_json()}
 
 
-def _unit_document(unit: Unit) -> dict[str, Any]:
+def unit_document(unit: Unit) -> dict[str, Any]:
+    """Return the unit as progress.jsonl holds it."""
     return {
         "system": unit.system,
         "workloads": list(unit.workloads),
@@ -94,7 +98,8 @@ def _unit_document(unit: Unit) -> dict[str, Any]:
     }
 
 
-def _unit(document: Mapping[str, Any]) -> Unit:
+def parse_unit(document: Mapping[str, Any]) -> Unit:
+    """Parse what `unit_document` returned."""
     mode, nemeses = document["condition"]
     return Unit(
         **{

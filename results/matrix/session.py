@@ -20,6 +20,7 @@ from schemaquake.results.matrix.markdown import render_matrix_markdown
 from schemaquake.results.matrix.matrix_folder import Done, MatrixFolder
 from schemaquake.results.matrix.matrix_plan import MatrixPlan
 from schemaquake.results.matrix.page import render_matrix_html
+from schemaquake.results.matrix.recorded import write_runs
 from schemaquake.results.matrix.schedule import Schedule
 from schemaquake.results.matrix.tables import write_tables
 from schemaquake.results.matrix.tally import Matrix
@@ -75,6 +76,9 @@ class Session:
         self.folder.append_session(time.monotonic() - self._began)
         self._draw(matrix)
         write_tables(matrix, self.folder.path, engine=engine)
+        write_runs(
+            self.folder.path / "runs.parquet", [(one, self.plan.run_plan(one.unit)) for one in self.folder.done()]
+        )
         return matrix, ending
 
     def _matrix(self, schedule: Schedule, ending: str | None) -> Matrix:

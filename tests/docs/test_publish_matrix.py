@@ -7,8 +7,13 @@ from pathlib import Path
 from types import ModuleType
 
 import orjson
+import pyarrow as pa
 import pytest
 from matrices import matrix
+
+from schemaquake.results.matrix.recorded import RUNS
+from schemaquake.results.matrix.tables import ALL_RACES
+from schemaquake.results.store.store import read_table, write_table
 
 _SCRIPT = Path(__file__).parents[2] / "docs" / "publish_matrix.py"
 
@@ -30,8 +35,8 @@ def test_what_stands_above_stays_and_each_name_has_pages_of_its_own(script: Modu
     folder.mkdir(parents=True)
     one = matrix(command=f"schemaquake matrix --topology --runs {tmp_path}/runs")
     (folder / "tally.json").write_bytes(orjson.dumps(one.to_json()))
-    for table in ("cells.parquet", "races.parquet"):
-        (folder / table).write_bytes(table.encode())
+    (folder / "cells.parquet").write_bytes(b"cells")
+    _write_runs(folder, "runs/new", lines=f"{folder}/runs/new/system.log")
     for name in ("matrix", "topology-matrix"):
         (tmp_path / "docs" / f"{name}.md").write_text(f"# Ours\n\n{name} in words.\n\n")
     script.publish(folder)
@@ -42,6 +47,33 @@ def test_what_stands_above_stays_and_each_name_has_pages_of_its_own(script: Modu
     assert page.count("written by docs/publish_matrix.py") == page.count("# Nodes come and go") == 1
     assert "# Fifteen years, one matrix" in (tmp_path / "docs" / "matrix.md").read_text()
     written = tmp_path / "docs" / "topology-matrix"
-    assert sorted(path.name for path in written.iterdir()) == ["cells.parquet", "matrix.html", "races.parquet"]
+    assert sorted(path.name for path in written.iterdir()) == [
+        "cells.parquet",
+        "matrix.html",
+        "races.parquet",
+        "runs.parquet",
+    ]
+    assert read_table(written / "runs.parquet", RUNS)["facts"].to_pylist() == ["runs/new/system.log"]
     assert str(tmp_path) not in page
     assert str(tmp_path) not in (written / "matrix.html").read_text()
+
+
+def test_races_of_runs_that_a_matrix_began_with_stay(script: ModuleType, tmp_path: Path) -> None:
+    folder = tmp_path / "runs" / "m"
+    folder.mkdir(parents=True)
+    (folder / "tally.json").write_bytes(orjson.dumps(matrix(command="schemaquake matrix").to_json()))
+    (folder / "cells.parquet").write_bytes(b"cells")
+    (tmp_path / "docs" / "matrix.md").write_text("# Ours\n\n")
+    for runs in (("a", "b"), ("b", "c"), ("b", "c")):
+        # The folder has the last run alone: the others were begun with.
+        _write_runs(folder, *runs, raced=runs[-1:])
+        script.publish(folder)
+    assert read_table(tmp_path / "docs" / "matrix" / "races.parquet", ALL_RACES)["run"].to_pylist() == ["b", "c"]
+
+
+def _write_runs(folder: Path, *runs: str, raced: tuple[str, ...] | None = None, lines: str = "{}") -> None:
+    """Write the tables of a matrix with these runs, one race in each of `raced`."""
+    units = [{"system": "s", "run": run, "unit": "{}", "plan": "{}", "facts": lines} for run in runs]
+    write_table(folder / "runs.parquet", pa.Table.from_pylist(units, schema=RUNS))
+    races = [{"system": "s", "run": run} for run in (runs if raced is None else raced)]
+    write_table(folder / "races.parquet", pa.Table.from_pylist(races, schema=ALL_RACES))
