@@ -102,9 +102,9 @@ def _parts(score: Mapping[str, Mapping[str, Mapping[str, int]]]) -> Iterator[str
         planted, caught = sum(total.values()), total["invalid"] + total["unknown"]
         yield f"\n## {name}\n"
         yield (
-            f"{planted} lies were told: {total['invalid']} made the run invalid, {total['unknown']} unknown, "
+            f"{planted} falsifications: {total['invalid']} made the run invalid, {total['unknown']} unknown, "
             f"{total['may stay valid']} may stay valid, {total['slipped']} slipped through "
-            f"({100 * caught / max(1, planted - total['may stay valid']):.1f} % of those that must not were caught).\n"
+            f"({100 * caught / max(1, planted - total['may stay valid']):.1f} % of those that must be caught were).\n"
         )
         yield f"| what was falsified | {' | '.join(COLUMNS)} |"
         yield f"|---|{'---|' * len(COLUMNS)}"
@@ -114,7 +114,7 @@ def _parts(score: Mapping[str, Mapping[str, Mapping[str, int]]]) -> Iterator[str
     for of, title in (("may-stay-valid", "May stay valid"), ("known-to-slip", "Known to slip through")):
         yield f"\n## {title}\n"
         if not CLASSES[of]:
-            yield "Nothing that the tests tell."
+            yield "No falsification that the tests try."
         for listed in CLASSES[of]:
             places = f" ({'; '.join(listed['places'])})" if "places" in listed else ""
             yield f"- {', '.join(f'`{pattern}`' for pattern in listed['classes'])}{places}. {listed['reason']}"
