@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from schemaquake.harness.ddl.cql import indexed_column
 from schemaquake.harness.ddl.schema_changes import (
@@ -28,11 +28,14 @@ from schemaquake.harness.ddl.schema_changes import (
 )
 from schemaquake.harness.model.steps import Invoke
 
-__all__ = ["IntendedKeyspace", "IntendedTable", "column_shape"]
+__all__ = ["IntendedIndex", "IntendedKeyspace", "IntendedTable", "column_shape"]
 
 _Carry: TypeAlias = Callable[[], None]
 _KEY: Final = "int partition_key"
-_NATIVE: Final = frozenset({"int", "list"})
+_NATIVE: Final = frozenset({"int", "list", "set", "map"})
+_MULTI_CELL: Final = ("list<", "set<", "map<")
+"""Types of more than one cell, which no key can have."""
+_FROZEN_COLLECTIONS: Final = ("frozen<list<", "frozen<set<", "frozen<map<")
 
 
 def column_shape(cql_type: str, kind: str) -> str:
@@ -65,6 +68,19 @@ class IntendedTable:
         return "counter" not in self.columns.values()
 
 
+class IntendedIndex(NamedTuple):
+    """An index: its table, what it is on (a column, or a function of one, such as `keys(m)`), and its class if one was asked for."""
+
+    table: str
+    target: str
+    using: str | None
+
+    @property
+    def column(self) -> str:
+        """The column that it is on."""
+        return indexed_column(self.target)
+
+
 @dataclass(slots=True)
 class IntendedKeyspace:
     """The objects of one keyspace, by kind and name."""
@@ -79,8 +95,7 @@ class IntendedKeyspace:
     """Name → its function."""
     views: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Name → its base and the column that is its partition key."""
-    indexes: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """Name → its table and column."""
+    indexes: dict[str, IntendedIndex] = field(default_factory=dict)
 
     def allows(self, change: Invoke) -> bool:
         """Return True if the change would be carried out now."""
@@ -120,7 +135,7 @@ class IntendedKeyspace:
             case "view":
                 yield from ({"view": name, "table": on[0], "column": on[1]} for name, on in self.views.items())
             case "index":
-                yield from ({"index": name, "table": on[0], "column": on[1]} for name, on in self.indexes.items())
+                yield from ({"index": name, "table": on.table, "column": on.column} for name, on in self.indexes.items())
 
     def shape_of(self, kind: str, names: Mapping[str, str]) -> str:
         """Return the shape of a column, a field or a function; empty for another kind."""
@@ -153,8 +168,8 @@ class IntendedKeyspace:
             yield create_function(self.name, name, arguments=arguments, returns=returns, body=body)
         for name, function in self.aggregates.items():
             yield create_aggregate(self.name, name, arguments=["int"], state_function=function, state_type="int")
-        for name, (on, column) in self.indexes.items():
-            yield create_index(self.name, name, table=on, column=column)
+        for name, on in self.indexes.items():
+            yield create_index(self.name, name, table=on.table, column=on.target, using=on.using)
         for name, (base, column) in self.views.items():
             yield create_view(self.name, name, base=base, primary_key=[column, "k", *self.tables[base].clustering])
         for name in sorted(bases):
@@ -238,11 +253,11 @@ class IntendedKeyspace:
                 made = (value["base"], column)
                 base = self.tables.get(value["base"])
                 able = base is not None and base.columns.keys() >= set(value["primary_key"]) and not base.static
+                able = able and not base.columns[column].startswith(_MULTI_CELL)
             case _:
-                column = indexed_column(value["column"])
-                made = (value["table"], column)
+                made = IntendedIndex(value["table"], value["column"], value.get("using"))
                 table = self.tables.get(value["table"])
-                able = table is not None and column in table.columns and made not in self.indexes.values()
+                able = table is not None and made not in self.indexes.values() and _can_be_on(made.target, table)
         return (lambda: self._of(kind).update({name: made})) if able else None
 
     def _dropping(self, kind: str, value: Mapping[str, Any]) -> _Carry | None:
@@ -260,7 +275,7 @@ class IntendedKeyspace:
         def carry() -> None:
             del self._of(kind)[name]
             if kind == "table":
-                self.indexes = {index: on for index, on in self.indexes.items() if on[0] != name}
+                self.indexes = {index: on for index, on in self.indexes.items() if on.table != name}
 
         return carry
 
@@ -310,7 +325,7 @@ class IntendedKeyspace:
         shape = table.columns.get(column)
         if shape is None or shape == _KEY or shape.endswith(" clustering"):
             return None
-        if (name, column) in self.indexes.values() or any(base == name for base, _ in self.views.values()):
+        if self._is_indexed(name, column) or any(base == name for base, _ in self.views.values()):
             return None
 
         def carry() -> None:
@@ -320,7 +335,7 @@ class IntendedKeyspace:
 
     def _renaming(self, table: IntendedTable, value: Mapping[str, Any]) -> _Carry | None:
         column, to = value["column"], value["to"]
-        if column not in table.clustering or to in table.columns or (value["name"], column) in self.indexes.values():
+        if column not in table.clustering or to in table.columns or self._is_indexed(value["name"], column):
             return None
         if any(base == value["name"] for base, _ in self.views.values()):
             return None
@@ -330,6 +345,9 @@ class IntendedKeyspace:
             table.columns = renamed
 
         return carry
+
+    def _is_indexed(self, table: str, column: str) -> bool:
+        return any((on.table, on.column) == (table, column) for on in self.indexes.values())
 
     def _knows(self, cql_types: Any) -> bool:
         return _mentioned(cql_types) <= self.types.keys()
@@ -352,6 +370,20 @@ class IntendedKeyspace:
             yield from parts.values()
         # The result of a function is written without frozen<>, and is frozen nevertheless.
         yield from (f"frozen<{returns}>" for returns, _ in self.functions.values())
+
+
+def _can_be_on(target: str, table: IntendedTable) -> bool:
+    """Tell if an index can be on this: keys and entries are a map's, a frozen collection is indexed as a whole and nothing else is."""
+    column = indexed_column(target)
+    shape = table.columns.get(column)
+    match target.removesuffix(f"({column})"):
+        case "keys" | "entries":
+            return shape is not None and shape.startswith("map<")
+        case "values":
+            return shape is not None and shape.startswith(_MULTI_CELL)
+        case "full":
+            return shape is not None and shape.startswith(_FROZEN_COLLECTIONS)
+    return shape is not None and shape != _KEY and not shape.startswith(_FROZEN_COLLECTIONS)
 
 
 def _nothing() -> None:

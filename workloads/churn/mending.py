@@ -22,6 +22,7 @@ from schemaquake.harness.ddl.schema_changes import (
     drop_table,
     drop_type,
     drop_view,
+    rename_column,
 )
 from schemaquake.harness.model.steps import Invoke
 from schemaquake.workloads.churn.intended import IntendedKeyspace
@@ -42,19 +43,31 @@ _ORDERS_MOST: Final = 24
 
 
 def take_in_order(
-    changes: Sequence[Invoke], state: IntendedKeyspace, *, features: frozenset[str], replication_factor: int
+    changes: Sequence[Invoke],
+    state: IntendedKeyspace,
+    *,
+    features: frozenset[str],
+    replication_factor: int,
+    renames: bool = False,
 ) -> tuple[IntendedKeyspace, tuple[Invoke, ...]]:
-    """Return the keyspace after the changes in this order, and what leads to it from the outcome of any other order."""
+    """Return the keyspace after the changes in this order, and what leads to it from the outcome of any other order.
+
+    With `renames` key columns get the names that they are to have, too.
+    """
     intended = _after(changes, state)
     wanted = _contents(intended)
-    others = [
-        _contents(_after(order, state)) for order, _ in zip(permutations(changes), range(_ORDERS_MOST), strict=False)
-    ]
+    outcomes = [_after(order, state) for order, _ in zip(permutations(changes), range(_ORDERS_MOST), strict=False)]
+    others = [_contents(outcome) for outcome in outcomes]
     lacking = {each for other in others for each in wanted - other}
     superfluous = {each for other in others for each in other - wanted}
     if "column-drops" not in features:
         superfluous = {each for each in superfluous if each[0] != "column"}
-    return intended, (*_drops(superfluous, state.name), *_creations(lacking, intended, replication_factor))
+    renamed = dict.fromkeys(each for outcome in outcomes for each in _renames(outcome, intended)) if renames else {}
+    return intended, (
+        *_drops(superfluous, state.name),
+        *(rename_column(state.name, *each) for each in renamed),
+        *_creations(lacking, intended, replication_factor),
+    )
 
 
 def _after(changes: Sequence[Invoke], state: IntendedKeyspace) -> IntendedKeyspace:
@@ -67,6 +80,14 @@ def _after(changes: Sequence[Invoke], state: IntendedKeyspace) -> IntendedKeyspa
 def _contents(state: IntendedKeyspace) -> set[tuple[str, tuple[str, ...]]]:
     """Return every object as (kind, names): its own, then those of the objects that it lies in."""
     return {(kind, tuple(each.values())) for kind in _KINDS for each in state.objects(kind)}
+
+
+def _renames(outcome: IntendedKeyspace, intended: IntendedKeyspace) -> Iterator[tuple[str, str, str]]:
+    """Yield (table, name, new name) of key columns that have another name after this outcome."""
+    for name, table in intended.tables.items():
+        others = outcome.tables[name].clustering if name in outcome.tables else ()
+        if len(others) == len(table.clustering):
+            yield from ((name, old, new) for old, new in zip(others, table.clustering, strict=True) if old != new)
 
 
 def _drops(superfluous: set[tuple[str, tuple[str, ...]]], keyspace: str) -> Iterator[Invoke]:

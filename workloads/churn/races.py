@@ -55,7 +55,7 @@ def rounds_in(context: Context, *, keyspaces: Collection[str], rounds: int) -> t
 def _raced(rounds: Sequence[Round], setup: Sequence[Invoke], number: int, nodes: int) -> ChurnRound:
     sides: dict[int, list[Invoke]] = {}
     for each in rounds:
-        for worker, drawn in each.sides:
+        for worker, drawn in each.stated():
             # Workers of one node are one coordinator.
             sides.setdefault(worker % nodes, []).extend(one.change for one in drawn)
     stated = [change for side in sides.values() for change in side]

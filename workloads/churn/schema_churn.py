@@ -42,6 +42,7 @@ from schemaquake.workloads.races.cut import requested_cuts
 from schemaquake.workloads.races.engine import race_keyspace
 from schemaquake.workloads.races.one_by_one import one_by_one, rest
 from schemaquake.workloads.races.options import CutOptions
+from schemaquake.workloads.statements.description import DATA
 
 __all__ = ["ChurnOptions", "SchemaChurn", "groups", "possible_cells", "rounds_of"]
 
@@ -147,7 +148,7 @@ def rounds_of(group: Group, context: Context) -> Rounds:
 
 def possible_cells(features: frozenset[str]) -> Sequence[str]:
     """Return the cells that can be met on a system with these features."""
-    able = {each.name for each in drawable(features)}
+    able = {each.name for each in (*drawable(features), *drawable(features, among=DATA))}
     return [name for name, cell in known_cells().items() if {each.name for each in cell.statements} <= able]
 
 
@@ -187,8 +188,9 @@ def _churn(worker: Worker, context: Context) -> Iterator[Step]:
         mine = [each.change for each in found.side_of(worker.index)]
         if single:
             mine = [each.change for _, side in found.sides for each in side] if worker.index == 0 else []
-        # Before the meeting: nothing may delay what follows it.
-        mine = mine or ([] if single else [rows.next(found.keyspace, at_stake=found.names())])
+        row = found.row_of(worker.index)
+        if not mine and not single:  # before the meeting: nothing may delay what follows it
+            mine = [rows.next(found.keyspace, at_stake=found.names()) if row is None else row.change]
         if worker.index == group.workers[0]:
             yield _note(found, mode="single" if single else "relay" if relay else "")
         yield Meet(f"{found.number} go")
@@ -211,7 +213,7 @@ def _relay(found: Round, worker: Worker) -> Iterator[Step]:
 
 
 def _note(found: Round, *, mode: str) -> Note:
-    sides = [[statement(each.change.f, each.change.value) for each in drawn] for _, drawn in found.sides]
+    sides = [[statement(each.change.f, each.change.value) for each in drawn] for _, drawn in found.stated()]
     # Statements that follow one another do not meet.
     value: dict[str, Any] = {"round": found.number, "sides": sides, "cells": [] if mode else list(found.cells)}
     return Note("meeting", found.keyspace, value)
@@ -323,5 +325,7 @@ def _set_up(worker: Worker, context: Context) -> Iterator[Step]:
     """Create every keyspace with its objects, by the first worker alone."""
     if worker.index == 0:
         tags = count(900_000)
-        for keyspace in _keyspaces(context):
-            yield from one_by_one(base_objects(keyspace, context, tags), context)
+        for group in groups(context):
+            for keyspace in group.keyspaces:
+                made = base_objects(keyspace, context, tags, plain=group.is_plain(keyspace))
+                yield from one_by_one(made, context)

@@ -48,6 +48,7 @@ __all__ = [
     "FROZEN_LIST",
     "INT",
     "LEFT_OUT",
+    "LIST",
     "MAP",
     "NEW",
     "SCHEMA",
@@ -60,6 +61,7 @@ __all__ = [
     "Statement",
     "clustering_columns",
     "create",
+    "declared",
 ]
 
 Kind: TypeAlias = Literal[
@@ -631,14 +633,21 @@ SCHEMA: Final[tuple[Statement, ...]] = (
 
 _DATA_KEY: Final = 900_000_000
 _NO_ROW: Final = 800_000_000
+_TAGGED_KEY: Final = -1_000_000
+"""Keys of rows with a tag are below this one, apart from all others of a run."""
 _CONDITIONAL: Final = frozenset({"conditional-writes"})
 _CQL: Final = frozenset({"cql"})
+
+
+def _data_key(names: Names) -> int:
+    """Return the key of the row that a side is about: one that no other side of the race, and with a tag no other of the run, has."""
+    return _DATA_KEY + names.side if names.tag is None else _TAGGED_KEY - names.tag
 
 
 def _row(names: Names) -> dict[str, Any]:
     """Return the row that a side writes while it races: a key of its own, and a value of the column that it names."""
     clustering = dict.fromkeys(clustering_columns(names, names["table"]), 0)
-    return {"k": _DATA_KEY + names.side, **clustering, "v": "raced", names["column"]: _value(names.shapes["column"])}
+    return {"k": _data_key(names), **clustering, "v": "raced", names["column"]: _value(names.shapes["column"])}
 
 
 def _value(shape: str) -> JSON:
@@ -682,7 +691,7 @@ def _deleting(name: str, consistency: str, *, variant_of: str | None = None) -> 
     return Statement(
         name,
         (_slot_of_table(),),
-        lambda names: delete_row(names.keyspace, names["table"], {"k": _DATA_KEY}, consistency=consistency),
+        lambda names: delete_row(names.keyspace, names["table"], {"k": _data_key(names)}, consistency=consistency),
         variant_of=variant_of,
     )
 

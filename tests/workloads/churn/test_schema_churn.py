@@ -246,7 +246,7 @@ def test_every_round_is_noted_with_what_meets() -> None:
         assert note.key == each.keyspace
         assert note.value["cells"] == list(each.cells)
         assert sorted(map(tuple, note.value["sides"])) == sorted(
-            tuple(statement(d.change.f, d.change.value) for d in side) for _, side in each.sides
+            tuple(statement(d.change.f, d.change.value) for d in side) for _, side in each.stated()
         )
 
 
