@@ -324,7 +324,7 @@ def plain_cells() -> frozenset[str]:
 def _is_of_key_names(cell: Meeting) -> bool:
     """Tell if a cell is about what a RENAME makes, or about a key column and another one: of its name, or with an index of one name."""
     one, other = (statement.subject.inside for statement in cell.statements)
-    indexes = (cell.relation, cell.about) == ("same", "index") and one != other
+    indexes = cell.relation == "same" and cell.about.startswith("index") and one != other
     return indexes or cell.about.startswith(f"{NEW}-") or (cell.relation == "name" and cell.about == "clustering")
 
 
