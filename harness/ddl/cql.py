@@ -243,6 +243,8 @@ _RENDERERS: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
     "know-table": lambda v: (
         f"SELECT {identifier(v['key'])} FROM {_qualified(v, 'table')} WHERE {identifier(v['key'])} IN ()"
     ),
-    "delete-row": lambda v: f"DELETE FROM {_qualified(v, 'table')} WHERE {_where(v['where'])}",
+    "delete-row": lambda v: (
+        f"DELETE {_names(v['columns']) + ' ' if v.get('columns') else ''}FROM {_qualified(v, 'table')} WHERE {_where(v['where'])}"
+    ),
     "truncate": lambda v: f"TRUNCATE {_qualified(v, 'table')}",
 }

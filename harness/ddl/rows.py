@@ -4,7 +4,7 @@
 |---|---|---|---|
 | insert | ks.t | `keyspace, table, row: {column: value}, consistency`, `phase`?, `form`?, `key`?, `beside`? | the same |
 | read-rows | ks.t | `keyspace, table, columns: [..] or null, consistency, phase`, `where`?, `index` or `base`? | the same and `rows: [{column: value}, …]` |
-| delete-row | ks.t | `keyspace, table, where: {column: value}, consistency` | the same |
+| delete-row | ks.t | `keyspace, table, where: {column: value}, consistency`, `columns`? | the same |
 | truncate | ks.t | `keyspace, table, where: {}, consistency: "ALL"` | the same |
 | know-table | ks.t | `keyspace, table, key` | the same |
 | read-schema | null | `phase` | `version` (string), `epoch` (int or null), `sample` (of the observations it wrote) |
@@ -84,9 +84,18 @@ def know_table(keyspace: str, table: str, *, key: str = "k") -> Invoke:
     return Invoke("know-table", f"{keyspace}.{table}", {"keyspace": keyspace, "table": table, "key": key})
 
 
-def delete_row(keyspace: str, table: str, where: Mapping[str, JSON], *, consistency: str) -> Invoke:
-    """DELETE the row whose primary key is `where`."""
-    value = {"keyspace": keyspace, "table": table, "where": dict(where), "consistency": consistency}
+def delete_row(
+    keyspace: str,
+    table: str,
+    where: Mapping[str, JSON],
+    *,
+    consistency: str,
+    columns: Sequence[str] | None = None,
+) -> Invoke:
+    """DELETE the row whose primary key is `where`, or these columns of it. Checkers take either for the whole row's end."""
+    value: dict[str, Any] = {"keyspace": keyspace, "table": table, "where": dict(where), "consistency": consistency}
+    if columns is not None:
+        value["columns"] = list(columns)
     return Invoke("delete-row", f"{keyspace}.{table}", value)
 
 

@@ -57,6 +57,8 @@ class Keyspace:
     aggregates: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     views: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     replication: Mapping[str, Any] = field(default_factory=dict)
+    indexed: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    """What each index was made as: table, column or function of one, class."""
 
     def uses(self, name: str) -> bool:
         """Whether anything here has that type."""
@@ -233,6 +235,8 @@ class PerfectCluster:
             return False
         if any(kind == "static" for _, kind in table["columns"].values()):
             return False
+        if any(table["columns"][column][0].startswith(("list<", "set<", "map<")) for column in value["primary_key"]):
+            return False
         self._ids += 1
         keyspace.views[value["name"]] = {**value, "id": self._id()}
         return True
@@ -261,7 +265,11 @@ class PerfectCluster:
             return False
         if any(value["name"] in other["indexes"] for other in keyspace.tables.values()):
             return False
+        alike = (value["table"], value["column"], value.get("using"))
+        if any(keyspace.indexed.get(name) == alike for name in table["indexes"]):
+            return False
         table["indexes"][value["name"]] = value["column"]
+        keyspace.indexed[value["name"]] = alike
         return True
 
     def _drop_index(self, keyspace: Keyspace, value: Mapping[str, Any]) -> bool:

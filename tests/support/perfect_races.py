@@ -200,7 +200,7 @@ class _Run:
         return {**value, "rows": rows}
 
     def _delete(self, value: Mapping[str, Any], columns: Mapping[str, Any]) -> Any | None:
-        if not value["where"].keys() <= columns.keys():
+        if not {*value["where"], *(value.get("columns") or ())} <= columns.keys():
             return None
         rows = self._rows.get((value["keyspace"], value["table"]), {})
         for key in [key for key, row in rows.items() if row.items() >= value["where"].items()]:

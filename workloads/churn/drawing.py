@@ -97,7 +97,16 @@ _RELATIONS: Final[Mapping[str, Sequence[str]]] = {
 """Names of tables and views that objects of other kinds may have, too; none is a function's and an aggregate's, which would be overloads."""
 _NAMED_ALIKE: Final = 0.3
 """The share of objects that may be given the name of a table or view."""
-_NOT_PLAIN: Final = frozenset({"drop-column-of-type", "create-index-on-keys"})
+_NOT_PLAIN: Final = frozenset(
+    {
+        "create-clustered-table",
+        "drop-column-of-type",
+        "alter-gc-grace",
+        "create-index-on-keys",
+        "create-index-on-entries",
+        "create-sai-index-on-entries",
+    }
+)
 """Statements that are not drawn in plain keyspaces."""
 _PREFERRED: Final = 0.75
 """The share of slots that are filled with an object of the statements that it is to meet, if one fits."""
