@@ -391,11 +391,9 @@ def _exists(drawn: Drawn, slot: Slot, state: IntendedKeyspace) -> bool:
 def _namesakes(first: Drawn, second: Drawn) -> Iterator[str]:
     """Yield the relation of two different subjects of one name, and of a column and a key column of one table that have one."""
     tables = (first.names.slots.get("table"), second.names.slots.get("table"))
-    for a in first.statement.slots:
-        for b in second.statement.slots:
-            if {a.kind, b.kind} == {"column", "clustering"} and tables[0] == tables[1]:
-                if first.names[a.name] == second.names[b.name]:
-                    yield f"name-{a.about if a.kind == 'clustering' else b.about}"
+    for a, b in product(first.statement.slots, second.statement.slots) if tables[0] == tables[1] else ():
+        if {a.kind, b.kind} == {"column", "clustering"} and first.names[a.name] == second.names[b.name]:
+            yield f"name-{a.about if a.kind == 'clustering' else b.about}"
     a, b = first.statement.subject, second.statement.subject
     if "keyspace" in (a.kind, b.kind) or first.names[a.name] != second.names[b.name]:
         return

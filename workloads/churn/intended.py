@@ -135,7 +135,9 @@ class IntendedKeyspace:
             case "view":
                 yield from ({"view": name, "table": on[0], "column": on[1]} for name, on in self.views.items())
             case "index":
-                yield from ({"index": name, "table": on.table, "column": on.column} for name, on in self.indexes.items())
+                yield from (
+                    {"index": name, "table": on.table, "column": on.column} for name, on in self.indexes.items()
+                )
 
     def shape_of(self, kind: str, names: Mapping[str, str]) -> str:
         """Return the shape of a column, a field or a function; empty for another kind."""

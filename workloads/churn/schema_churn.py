@@ -4,6 +4,8 @@ The racing workloads reproduce what is known; this one looks for what nobody wro
 grid (`schemaquake.workloads.statements`), on a small pool of names for every kind of object, which all workers share: tables, columns of every
 kind, types, fields, functions, aggregates, views, indexes are made, dropped and made again under one name.
 
+Two keyspaces of three take every form of a statement, reads and writes of rows among them; the others are *plain* (`schemaquake.workloads.churn.drawing`).
+
 Workers draw the same *rounds* from the seed (`schemaquake.workloads.churn.rounds`): two to four statements on related objects, released together,
 those first whose meeting has not been drawn yet. What a round meets stands in the history as a note (f = `meeting`). Between rounds
 rows are written and read.
@@ -188,9 +190,8 @@ def _churn(worker: Worker, context: Context) -> Iterator[Step]:
         mine = [each.change for each in found.side_of(worker.index)]
         if single:
             mine = [each.change for _, side in found.sides for each in side] if worker.index == 0 else []
-        row = found.row_of(worker.index)
-        if not mine and not single:  # before the meeting: nothing may delay what follows it
-            mine = [rows.next(found.keyspace, at_stake=found.names()) if row is None else row.change]
+        # Before the meeting: nothing may delay what follows it.
+        mine = mine or ([] if single else [_row_beside(found, worker, rows)])
         if worker.index == group.workers[0]:
             yield _note(found, mode="single" if single else "relay" if relay else "")
         yield Meet(f"{found.number} go")
@@ -202,6 +203,12 @@ def _churn(worker: Worker, context: Context) -> Iterator[Step]:
             if single:
                 yield from rest(context)
         mending = found.mending if found.mender == worker.index and not single else ()
+
+
+def _row_beside(found: Round, worker: Worker, rows: _Rows) -> Invoke:
+    """Return what a worker without a schema change does meanwhile: its read or write of the round, or a row of a table at stake."""
+    drawn = found.row_of(worker.index)
+    return rows.next(found.keyspace, at_stake=found.names()) if drawn is None else drawn.change
 
 
 def _relay(found: Round, worker: Worker) -> Iterator[Step]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 from functools import cache
-from itertools import islice, product
+from itertools import islice
 from random import Random
 
 import orjson
@@ -45,8 +45,15 @@ NEVER = {
     "add-static-column/drop-column/same-column-that-exists",
     "add-static-column/drop-column-using-timestamp/same-column-that-exists",
     "add-frozen-list-column/drop-list-column/same-column-that-exists",
-    # The table of counters has a name that no aggregate may have, since functions may.
-    *(f"create-counter-table/{verb}-aggregate{guard}/name" for verb, guard in product(("create", "drop"), ("", "-if-not-exists", "-if-exists"))),
+    # Tables that hold no columns have a name that no aggregate may have, since functions may.
+    *(
+        f"{table}/{aggregate}/name"
+        for table in ("create-counter-table", "create-clustered-table")
+        for aggregate in (
+            *("create-aggregate", "create-aggregate-if-not-exists"),
+            *("drop-aggregate", "drop-aggregate-if-exists"),
+        )
+    ),
 }
 """Cells that churn never meets."""
 
@@ -114,7 +121,7 @@ def state_of(cell: Meeting) -> IntendedKeyspace:
         names = {"x0": COLUMNS[-1]}
     elif "aggregate" in kinds:
         names = {"x0": "t1" if "table" in kinds else "w1"}
-    elif not kinds and "create-counter-table" in cell.name:  # only one table is ever made of counters
+    elif not kinds and any(not statement.holds_columns for statement in cell.statements):  # of one table's name
         names = {"t0": WIDE_TABLE}
     state = IntendedKeyspace("ks")
     if cell.keyspace_exists:
@@ -181,7 +188,9 @@ def test_alike_changes_meet_where_they_have_no_room_for_a_tag() -> None:
     ]
     assert twice
     (group,) = groups(CONTEXT)
-    assert not any(change.f in {"create-type", "create-function"} for each in twice for change in each if each.count(change) > 1)
+    assert not any(
+        change.f in {"create-type", "create-function"} for each in twice for change in each if each.count(change) > 1
+    )
     assert not any(group.is_plain(str(each[0].value["keyspace"])) for each in twice)
 
 

@@ -153,6 +153,11 @@ def test_the_races_of_the_catalogue_are_cells(name: str) -> None:
         "drop-aggregate-if-exists/drop-aggregate-if-exists/same-aggregate",
         "drop-table/truncate-table/same-table",
         "drop-table/drop-view/names-table",
+        "create-table/create-clustered-table/same-table",
+        "add-field/insert-of-type/siblings-type",
+        "rename-field/insert-of-type/siblings-type",
+        "drop-column/delete-column/names-column",
+        "add-map-column/create-index-on-entries/names-column",
     ],
 )
 def test_what_is_in_no_catalogue_is_a_cell_too(name: str) -> None:
@@ -189,6 +194,13 @@ def test_two_types_that_would_contain_each_other_are_both_there_before() -> None
 def test_what_would_be_refused_in_every_order_is_no_cell() -> None:
     together = [name for name in by_name() if {"create-function-of-type", "create-aggregate"} <= set(name.split("/"))]
     assert together == ["create-function-of-type/create-aggregate/keyspace"], "its result is no integer"
+    refused = "a column that was dropped comes back with its type alone"
+    assert "add-text-column/drop-column/same-column-that-exists" not in by_name(), refused
+    assert "add-text-column/drop-column/same-column" in by_name()
+    assert "add-frozen-list-column/drop-list-column/same-column-that-exists" in by_name(), (
+        "of one type, and a table breaks"
+    )
+    assert "drop-index/drop-index/siblings-column" not in by_name(), "two indexes on one column are alike"
     on_keys = [name for name in by_name() if name.endswith("/create-sai-index-on-keys/names-column")]
     assert on_keys == [f"{verb}-map-column/create-sai-index-on-keys/names-column" for verb in ("add", "drop")]
 
