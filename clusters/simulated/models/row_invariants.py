@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from schemaquake.clusters.simulated.data import RowWrite
-from schemaquake.clusters.simulated.disk import Cells, Disk, RowKey
+from schemaquake.clusters.simulated.disk import Cells, RowKey
 from schemaquake.clusters.simulated.faces import Node
 from schemaquake.clusters.simulated.models.invariants import Breaches
 from schemaquake.clusters.simulated.ring import Copies, RingView, token_of
@@ -53,7 +53,6 @@ class RowInvariants:
         self._remembered = 0
         self._version = -1
         """The version of the latest ring whose readers were looked at."""
-        self._disks: Mapping[str, Disk] = {node.name: node.disk for node in nodes}
 
     def written(self, node: Node, write: RowWrite, ring: RingView, factor: Copies, consistency: str) -> None:
         """Take note of a write that is acknowledged; `ring` is its coordinator's."""
@@ -100,8 +99,8 @@ class RowInvariants:
         if version <= self._version:
             return
         self._version = version
-        if any(self._nodes[name].disk is not disk for name, disk in self._disks.items()):
-            return  # a node begins anew with an empty disk, and has its rows when it serves
+        if any(each.joins is not None and each.joins.replaces == each.name for each in self._nodes.values()):
+            return  # a node is read from that begins anew with an empty disk: it has its rows when it serves
         for (table_id, partition), rows in self._acknowledged.items():
             if not self._is_known_to_all(table_id):
                 continue

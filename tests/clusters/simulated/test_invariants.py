@@ -11,6 +11,7 @@ from simulated_runs import SCYLLA, SIX, plan_of
 
 from schemaquake.clusters.simulated.data import RowWrite
 from schemaquake.clusters.simulated.disk import Disk
+from schemaquake.clusters.simulated.faces import Joining
 from schemaquake.clusters.simulated.models.invariants import (
     Breaches,
     GroupInvariants,
@@ -43,6 +44,7 @@ class SeenNode:
     disk: Disk = field(default_factory=Disk)
     server: SimpleNamespace | None = None
     locations: dict = field(default_factory=dict)
+    joins: Joining | None = None
 
     @property
     def console(self):
@@ -581,14 +583,20 @@ def test_who_is_read_from_has_what_was_acknowledged(holders, factor, breaches):
     assert said(nodes) == breaches
 
 
-def test_a_node_with_an_empty_disk_has_its_rows_when_it_serves():
+@pytest.mark.parametrize(
+    ("replaced", "breaches"),
+    [("n2", []), ("n4", ["who is read from has what was acknowledged"])],
+    ids=["it takes its own place", "it takes another one's"],
+)
+def test_a_node_that_is_read_from_has_an_empty_disk_only_in_its_own_place(replaced, breaches):
     nodes = rows_on(NAMES)
     seen = RowInvariants(list(nodes.values()), Breaches())
     seen.written(nodes["n1"], RowWrite("id", KEY, CELLS), Ring(NAMES), 3, "QUORUM")
     for name in NAMES:
         nodes[name].disk = Disk()
+    nodes["n2"].joins = Joining(0, replaced)
     seen.turned(nodes["n1"], Ring(NAMES), 1)
-    assert said(nodes) == []
+    assert said(nodes) == breaches
 
 
 @pytest.mark.parametrize(
