@@ -57,6 +57,7 @@ OPTIONS: Final[Mapping[str, str]] = {
     "order": "what brings changes into one order in designs that have none, without the flaw `no-order` (up to 5.0): `sequencer`, at once on all nodes, or `turns`, one after another by the design's own protocol",
     "log": "how members decide an entry of the log (6.0): `register`, at once and by a majority, or `paxos`, by messages and with state on disk",
     "snapshots": "how often a node puts its log into a snapshot: `seldom`, every hundredth epoch (6.0) or twenty-fourth entry (group 0), or `often`, every eighth or fourth",
+    "append": "how many entries of group 0 a leader sends at a time: `many`, all that a member lacks, or `single`, one after another",
     "invariants": "whether what must hold of all nodes at once is looked at from outside: `unchecked`, or `checked`, where a breach stands as a failed assertion in a node's log",
     "cms.pause": "commits that wait for 4 s before they are made (6.0): create-table, or FINISH_JOIN@2 for its second; with commas",
     "cms.refuse": "commits that are refused (6.0)",
@@ -73,12 +74,18 @@ LOGS: Final = ("register", "paxos")
 SNAPSHOTS: Final = ("seldom", "often")
 """How often a node puts its log into a snapshot."""
 
+APPENDS: Final = ("many", "single")
+"""How many entries of its log a leader of group 0 sends at a time."""
+
 INVARIANTS: Final = ("unchecked", "checked")
 """Whether an observer of all nodes looks at what the design says of them."""
 
 _MODELS: Final[Mapping[str, _Build]] = {
     "raft-group": lambda ring, flaws, _blueprint, options: Group0(
-        ring, flaws, **({"snapshot_every": 4, "trailing": 2} if _has_often_snapshots(options) else {})
+        ring,
+        flaws,
+        **({"snapshot_every": 4, "trailing": 2} if _has_often_snapshots(options) else {}),
+        **({"entries_most": 1} if _has_single_appends(options) else {}),
     ),
     "merged-schema-rows": lambda ring, flaws, blueprint, options: MergedRows(
         ring, flaws, Release(**blueprint.release), pull_delay_s=blueprint.pull_delay_s, by_turns=_is_by_turns(options)
@@ -119,6 +126,13 @@ def _has_often_snapshots(options: Mapping[str, str]) -> bool:
     if often not in SNAPSHOTS:
         raise PlanError(f"-O snapshots={often}: {' or '.join(SNAPSHOTS)}")
     return often == SNAPSHOTS[1]
+
+
+def _has_single_appends(options: Mapping[str, str]) -> bool:
+    append = options.get("append", APPENDS[0])
+    if append not in APPENDS:
+        raise PlanError(f"-O append={append}: {' or '.join(APPENDS)}")
+    return append == APPENDS[1]
 
 
 def _has_checked_invariants(options: Mapping[str, str]) -> bool:
@@ -176,7 +190,7 @@ def list_habits(system: str) -> Mapping[str, tuple[str, ...]]:
         case "metadata-log":
             return {"log": LOGS, "snapshots": SNAPSHOTS}
         case "raft-group":
-            return {"snapshots": SNAPSHOTS}
+            return {"snapshots": SNAPSHOTS, "append": APPENDS}
     return {"order": ORDERS}
 
 

@@ -83,6 +83,8 @@ _OF_A_LOG: Final = ("raft/", "group0/change/", "group0/apply/", "6.0/commit/", "
 """The beginnings of the names of steps that decide and carry out the entries of a log."""
 _WATCHED: Final = {"invariants": "checked"}
 """Protocols are broken more often than a client can tell."""
+_CREWS: Final = (1, 1, 3)
+"""Clients of a storm at each node: of one alone no coordinator ever has two requests at once."""
 _CUT: Final = "partition"
 """The mode of races whose sides are cut off from each other; each waits for a majority, or for its turn, as long as a client does."""
 
@@ -177,6 +179,7 @@ def _stormy(draws: Draws, seed: int, system: str, storm: Storm, options: Mapping
     if storm.follows_on and asks_before_it_answers(system):
         chosen["relay"] = "true"
     chosen |= _habits(draws, system, cut=False)
+    crew = draws.stream("storm", "crew").pick(_CREWS)
     if storm.has_slow_links:
         chosen |= _slow_between_two(draws, everybody) or _slow(draws, everybody, always=True)
     return Plan(
@@ -189,6 +192,7 @@ def _stormy(draws: Draws, seed: int, system: str, storm: Storm, options: Mapping
         seed=seed,
         time_limit_s=storm.time_limit_s,
         rate=storm.rate,
+        concurrency=storm.nodes * crew if crew > 1 else None,
         replication_factor=None if storm.factor is None or leaves_dead else min(storm.factor, storm.nodes),
         restart=draws.stream("swarm", "restart").pick(("rolling", "rolling", "together", "none")),
         options={**chosen, **_WATCHED, **options},

@@ -5,7 +5,8 @@ once, near each other: statements that follow one another through other nodes, l
 the first one lasts.
 
 - A **storm of the log**: random changes, many of them, while servers are killed, frozen or cut off at steps of the log, up to nine times.
-  In one of three they fall on the node that decides an entry, just when it has it alone, so that others go on without it.
+  In one of three they fall on the node that decides an entry, just when it has it alone, so that others go on without it; or on those
+  in a row who go on.
 - A **storm of the ring**: few keys (or many, most of which are written before a change and not again), few replicas, many reads and writes, while nodes come and go and faults fall on the steps of that.
 - A **storm of rows**: few keys that all nodes read and write at QUORUM, while nodes are cut off, frozen or late, so that writes stay halfway.
 
@@ -58,6 +59,11 @@ _HAS_IT_ALONE: Final = frozenset(
 )
 """Steps at which a node has an entry on its disk, or decided, and has told nobody."""
 _VERBS_AT_DECIDERS: Final = (("cut",), ("cut", "kill"), ("cut", "pause"), ("pause", "kill"))
+_IN_A_ROW: Final = 0.5
+"""The share of these whose faults follow on one another: the next one falls on who has gone on without the first."""
+_ROWS_OF_FAULTS: Final = (2, 3)
+_NEXT_PASSAGES: Final = (1, 2, 2, 3)
+"""Passages between two faults in a row: a leader that is new comes to its own first entry, and then to a client's."""
 _RATES_OF_ROWS: Final = (4.0, 10.0, 40.0)
 _KEYS_OF_ROWS: Final = (1, 4, 16)
 """Many keys that are seldom written, too: a write that stayed halfway is seen only until the next one of its key."""
@@ -102,7 +108,9 @@ def draw_storm(draws: Draws, log_steps: Sequence[str], ring_steps: Sequence[str]
             storm = _of_log(stream, log_steps)
             deciders = draws.stream("storm", "deciders")
             alone = [step for step in log_steps if step in _HAS_IT_ALONE]
-            return _on_deciders(deciders, storm, alone) if alone and deciders.chance(_OF_DECIDERS) else storm
+            if not (alone and deciders.chance(_OF_DECIDERS)):
+                return storm
+            return _on_deciders(deciders, draws.stream("storm", "deciders in a row"), storm, alone)
         case "ring":
             return _of_ring(stream, ring_steps, draws.stream("storm", "keys").pick(_KEYS))
         case "rows":
@@ -132,14 +140,19 @@ def _of_log(stream: Stream, steps: Sequence[str]) -> Storm:
     )
 
 
-def _on_deciders(stream: Stream, storm: Storm, steps: Sequence[str]) -> Storm:
-    """Return a storm of the log whose faults fall on the node that comes to one of these steps, long enough for others to go on."""
+def _on_deciders(stream: Stream, in_a_row: Stream, storm: Storm, steps: Sequence[str]) -> Storm:
+    """Return a storm of the log whose faults fall on the node that comes to one of these steps, long enough for others to go on.
+
+    Every other one has them fall on those in a row who go on.
+    """
     verbs = stream.pick(_VERBS_AT_DECIDERS)
     passages = stream.pick(_PASSAGES_OF_A_LOG)
     places = [
         (stream.pick(verbs), stream.pick(steps), 2 + stream.below(passages))
         for _ in range(stream.pick(_PLACES_IN_A_LOG))
     ]
+    if in_a_row.chance(_IN_A_ROW):
+        places = _draw_rows(in_a_row, verbs, steps, passages)
     names = tuple(f"n{number}" for number in range(1, storm.nodes + 1))
     return replace(
         storm,
@@ -147,6 +160,17 @@ def _on_deciders(stream: Stream, storm: Storm, steps: Sequence[str]) -> Storm:
         follows_on=True,
         options=_aimed(stream, places, names, elsewhere=0.0, lasts_s=_LASTS_AT_DECIDERS_S),
     )
+
+
+def _draw_rows(stream: Stream, verbs: Sequence[str], steps: Sequence[str], passages: int) -> list[tuple[str, str, int]]:
+    """Draw places (verb, step, passage) in rows of two or three, at one step and a few passages apart."""
+    places = []
+    for _ in range(stream.pick(_ROWS_OF_FAULTS)):
+        step, passage = stream.pick(steps), 2 + stream.below(passages)
+        for _ in range(stream.pick(_ROWS_OF_FAULTS)):
+            places.append((stream.pick(verbs), step, passage))
+            passage += stream.pick(_NEXT_PASSAGES)
+    return places
 
 
 def _of_ring(stream: Stream, steps: Sequence[str], keys: str) -> Storm:

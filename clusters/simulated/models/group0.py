@@ -53,7 +53,7 @@ from schemaquake.clusters.simulated.data import RowRead, RowWrite
 from schemaquake.clusters.simulated.faces import Answers, Node, Steps
 from schemaquake.clusters.simulated.messages import Failure, Message
 from schemaquake.clusters.simulated.models.invariants import Breaches, GroupInvariants, RingInvariants
-from schemaquake.clusters.simulated.models.raft import Log, Machine, Member, Raft, Role
+from schemaquake.clusters.simulated.models.raft import ENTRIES_MOST, Log, Machine, Member, Raft, Role
 from schemaquake.clusters.simulated.models.requests import Requests
 from schemaquake.clusters.simulated.models.row_invariants import RowInvariants
 from schemaquake.clusters.simulated.models.serving import misses_drop, serve_schema, server_of, time_id
@@ -176,9 +176,18 @@ class Group0:
     takes_own_place = False
 
     def __init__(
-        self, ring: Ring, flaws: frozenset[str], *, snapshot_every: int = _SNAPSHOT_EVERY, trailing: int = _TRAILING
+        self,
+        ring: Ring,
+        flaws: frozenset[str],
+        *,
+        snapshot_every: int = _SNAPSHOT_EVERY,
+        trailing: int = _TRAILING,
+        entries_most: int = ENTRIES_MOST,
     ) -> None:
-        """`snapshot_every` is the number of entries between two snapshots, `trailing` how many of them the log keeps then."""
+        """`snapshot_every` is the number of entries between two snapshots, `trailing` how many of them the log keeps then.
+
+        `entries_most` is the number of entries that a leader sends at a time.
+        """
         self.flaws = flaws
         self._snapshot_every = snapshot_every
         self._trailing = trailing
@@ -193,7 +202,9 @@ class Group0:
         self._coordinator = Coordinator(self, flaws)
         self._rows: RowInvariants | None = None
         self._raft = Raft(
-            Machine(role=_role, committed=self._committed, image=self._image, take_over=self._take_over), flaws
+            Machine(role=_role, committed=self._committed, image=self._image, take_over=self._take_over),
+            flaws,
+            entries_most=entries_most,
         )
 
     def watch(self, nodes: Sequence[Node]) -> None:

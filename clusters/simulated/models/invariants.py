@@ -158,6 +158,12 @@ class GroupInvariants:
         if term < self._terms.get((log.group, node.name), 0):
             self._report(node, "who confirms a leader is in its term", f"{node.name} confirms that of term {term}")
 
+    def tried(self, node: Node, candidate: str, leader: str, *, hears_leader: bool) -> None:
+        """Take note of a vote on trial that a node is about to give; `leader` is whom it follows, itself if it leads (empty: nobody)."""
+        if leader and hears_leader:
+            text = f"{node.name} votes for {candidate} on trial, and hears {leader}, which leads"
+            self._report(node, "nobody who hears a leader votes on trial", text)
+
     def asked_for(self, node: Node, log: _Log, term: int, candidate_last: tuple[int, int]) -> None:
         """Take note of a vote that a node is about to give, for a candidate whose last entry is this one (term, number)."""
         own = (log.term_at(log.last), log.last)

@@ -192,6 +192,8 @@ class MergedRows:
         answers: Answers = yield server_of(node).ask(alive, "version", None, need=len(alive), limit_ns=_AGREEMENT_NS)
         if any(version != server_of(node).version for version in answers.answers.values()):
             raise ServerSaid("SchemaDisagreementException", "")
+        if self._invariants is not None:
+            self._invariants.agreed(node, server_of(node).version, answers.answers)
 
     def _stamp_us(self, node: Node) -> int:
         """Return the timestamp of rows: whole milliseconds of the wall clock; where CREATEs must not unite, different on every node."""

@@ -185,6 +185,8 @@ class Migrations:
         answers: Answers = yield server_of(node).ask(alive, "version", None, need=len(alive), limit_ns=_AGREEMENT_NS)
         if any(version != _life(node).version for version in answers.answers.values()):
             raise ServerSaid("InvalidRequestException", "Cluster schema does not yet agree")
+        if self._invariants is not None:
+            self._invariants.agreed(node, _life(node).version, answers.answers)
 
     def _new_version(self, node: Node) -> str:
         """Make a migration's version: later than the last one, but for designs that trust their clocks."""
@@ -229,6 +231,8 @@ class Migrations:
             for each in self._nodes.values():
                 if each is not node and each.server is not None and _life(each).is_caught_up:
                     self._take_all(each)
+        elif self._invariants is not None:
+            self._invariants.applied(node, life.version, migration)
         yield A5
         yield Sync()
         kept.is_flushed = True
@@ -327,6 +331,8 @@ class Migrations:
             named = _named(node)
             since = [each for each in since if each.version in named]
         server_of(node).send(name, "push", since[:_PUSHED_MOST])
+        if self._invariants is not None:
+            self._invariants.pushed(node, theirs, since)
 
     def _apply_all(self, node: Node, migrations: Sequence[Migration]) -> Steps:
         for migration in migrations:

@@ -18,7 +18,7 @@ a **vote** of a node:
 **Replication** from the leader:
 
 - r1 the entry to its disk
-- r2 sent to all members who lack it; those far behind are sent a snapshot
+- r2 sent to all members who lack it, some (with `-O append=single` one) at a time; those far behind are sent a snapshot
 
 on a member:
 
@@ -44,7 +44,7 @@ from schemaquake.clusters.simulated.models.steps import numbered
 from schemaquake.clusters.simulated.models.waiting import Signal
 from schemaquake.clusters.simulated.processes import Sync
 
-__all__ = ["Configuration", "Entry", "Log", "Machine", "Member", "Raft", "Role"]
+__all__ = ["ENTRIES_MOST", "Configuration", "Entry", "Log", "Machine", "Member", "Raft", "Role"]
 
 _MS: Final = 1_000_000
 _TICK_NS: Final = 100 * _MS
@@ -54,7 +54,7 @@ _SILENT_NS: Final = 1_000 * _MS
 """A node that was not heard of for so long is taken for dead (`raft-group-registry-fd-threshold-in-ms`)."""
 _AGAIN_TICKS: Final = 3
 _CONFIRM_NS: Final = 1_000 * _MS
-_ENTRIES_MOST: Final = 50
+ENTRIES_MOST: Final = 50
 
 V1, V2, V3 = numbered("raft/election", "v1", "v2", "v3")
 W1, W2 = numbered("raft/vote", "w1", "w2")
@@ -259,8 +259,10 @@ class Raft:
     steps: Final = tuple(step.name for step in (V1, V2, V3, W1, W2, R1, R2, F1, F2, F3))
     kinds: Final = frozenset({"raft-ping", "append", "snapshot", "append-answer", "plea", "vote", "confirm"})
 
-    def __init__(self, machine: Machine, flaws: frozenset[str]) -> None:
+    def __init__(self, machine: Machine, flaws: frozenset[str], *, entries_most: int = ENTRIES_MOST) -> None:
+        """`entries_most` is the number of entries that a leader sends at a time."""
         self._machine = machine
+        self._entries_most = entries_most
         self._role = machine.role
         self.flaws = flaws
         self.invariants: GroupInvariants | None = None
@@ -405,6 +407,8 @@ class Raft:
         if plea.on_trial:
             hears_one = role.is_leader or (role.leader != "" and self.hears(node, role.leader))
             granted = longer and not hears_one and plea.term > role.term
+            if granted and self.invariants is not None:
+                self.invariants.tried(node, message.sender, role.leader, hears_leader=self.hears(node, role.leader))
         else:
             if plea.term > role.term:
                 self._adopt(node, role, plea.term)
@@ -509,7 +513,7 @@ class Raft:
             server_of(node).send(name, "snapshot", snapshot)
             return
         first = progress.next - log.index - 1
-        entries = tuple(log.entries[first : first + _ENTRIES_MOST])
+        entries = tuple(log.entries[first : first + self._entries_most])
         before = (progress.next - 1, log.term_at(progress.next - 1))
         progress.next += len(entries)
         server_of(node).send(name, "append", _Append(log.group, role.term, before, entries, role.commit))

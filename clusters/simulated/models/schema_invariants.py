@@ -2,15 +2,16 @@
 
 Of rows that are merged (1.1 to 5.0): what was merged is on the disk, or something later is; a node serves what its disk has, by the digest of
 it; and what a coordinator was asked for is what its rows come to. Of ordered migrations (0.7 to 1.0): a version is the same definitions on all
-nodes, and no node goes back to an earlier one, not by a restart either.
+nodes, and no node goes back to an earlier one, not by a restart either; migrations are sent and carried out in their order. Where a coordinator
+asks the others for their versions (up to 1.1), it begins a change only if they have its own.
 
 Looked at where a design has no flaw: most of them break one of these.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
 from schemaquake.clusters.simulated.faces import Node
 from schemaquake.clusters.simulated.models.invariants import Breaches
@@ -23,11 +24,29 @@ from schemaquake.clusters.simulated.schema.rows import RowChange
 __all__ = ["ChainInvariants", "MergeInvariants"]
 
 
-class MergeInvariants:
-    """The facts of a node that has merged rows."""
+class _Migration(Protocol):
+    @property
+    def last(self) -> str: ...
+    @property
+    def version(self) -> str: ...
+
+
+class _Agreement:
+    """What a coordinator has to know before it changes anything, in designs that ask for it."""
 
     def __init__(self, breaches: Breaches) -> None:
         self._report = breaches.report
+
+    def agreed(self, node: Node, version: Any, others: Mapping[str, Any]) -> None:
+        """Take note of a coordinator of that version that begins a change; `others` are the versions that living nodes have answered."""
+        differ = [name for name, each in others.items() if each != version]
+        if differ:
+            text = f"{node.name} begins at {version}, and {', '.join(differ)} has another version"
+            self._report(node, "a change begins where versions agree", text)
+
+
+class MergeInvariants(_Agreement):
+    """The facts of a node that has merged rows."""
 
     def merged(self, node: Node, rows: Iterable[RowChange]) -> None:
         """Take note of a node that serves what it has merged."""
@@ -63,14 +82,30 @@ class MergeInvariants:
                 self._report(node, invariant, f"{name} is another one on {node.name}")
 
 
-class ChainInvariants:
+class ChainInvariants(_Agreement):
     """The facts of nodes that carry out one chain of migrations."""
 
     def __init__(self, breaches: Breaches) -> None:
-        self._report = breaches.report
+        super().__init__(breaches)
         self._versions: dict[str, Schema] = {}
         self._served: dict[str, tuple[Any, str]] = {}
         """By node the place of the latest version that it served, and the version."""
+
+    def pushed(self, node: Node, theirs: str, migrations: Sequence[_Migration]) -> None:
+        """Take note of the migrations that a node sends to one of the version `theirs`: one after another, beginning with its next."""
+        version = theirs
+        for migration in migrations:
+            if migration.last != version:
+                text = f"{node.name} sends one on top of {migration.last or 'none'} to a node that is at {version or 'none'} then"
+                self._report(node, "migrations are sent in their order", text)
+                return
+            version = migration.version
+
+    def applied(self, node: Node, version: str, migration: _Migration) -> None:
+        """Take note of a migration that a node of that version has carried out."""
+        if migration.last != version:
+            text = f"{node.name} carries one on top of {migration.last or 'none'} out at {version or 'none'}"
+            self._report(node, "a migration goes on top of the version that it names", text)
 
     def served(self, node: Node, version: str, place: Any, schema: Schema) -> None:
         """Take note of a version that a node serves from now on; `place` is what versions are ordered by."""
