@@ -6,7 +6,7 @@ the first one lasts.
 
 - A **storm of the log**: random changes, many of them, while servers are killed, frozen or cut off at steps of the log, up to nine times.
   In one of three they fall on the node that decides an entry, just when it has it alone, so that others go on without it; or on those
-  in a row who go on.
+  in a row who go on; or when some others have it, and not all.
 - A **storm of the ring**: few keys (or many, most of which are written before a change and not again), few replicas, many reads and writes, while nodes come and go and faults fall on the steps of that.
 - A **storm of rows**: few keys that all nodes read and write at QUORUM, while nodes are cut off, frozen or late, so that writes stay halfway.
 
@@ -39,6 +39,8 @@ _PASSAGES_OF_A_LOG: Final = (8, 40, 160)
 one of an election a few times."""
 _PLACES_IN_A_RING: Final = (1, 2, 3)
 _PASSAGES_OF_A_RING: Final = 4
+_AT_FIRST_PASSAGES: Final = 0.5
+"""The share of storms of the ring whose faults fall on first passages: one change comes to most of its steps once."""
 _VERBS: Final = (("kill",), ("kill", "cut"), ("kill", "cut"), ("kill", "pause"), ("cut", "pause"))
 _VERBS_OF_A_RING: Final = ("cut", "cut", "kill", "pause")
 _LASTS_S: Final = (1, 2, 4, 8)
@@ -64,6 +66,10 @@ _IN_A_ROW: Final = 0.5
 _ROWS_OF_FAULTS: Final = (2, 3)
 _NEXT_PASSAGES: Final = (1, 2, 2, 3)
 """Passages between two faults in a row: a leader that is new comes to its own first entry, and then to a client's."""
+_HALFWAY: Final = 0.3
+"""The share of storms of the log at deciders that fall when some others, and not all, have an entry."""
+_SOME_HAVE_IT: Final = frozenset({"raft/replicate/f2", "6.0/paxos/a1", "6.0/paxos/a2", "6.0/follow/l1"})
+_ONE_BY_ONE: Final = {"append": "single"}
 _RATES_OF_ROWS: Final = (4.0, 10.0, 40.0)
 _KEYS_OF_ROWS: Final = (1, 4, 16)
 """Many keys that are seldom written, too: a write that stayed halfway is seen only until the next one of its key."""
@@ -110,9 +116,14 @@ def draw_storm(draws: Draws, log_steps: Sequence[str], ring_steps: Sequence[str]
             alone = [step for step in log_steps if step in _HAS_IT_ALONE]
             if not (alone and deciders.chance(_OF_DECIDERS)):
                 return storm
+            halfway = draws.stream("storm", "halfway")
+            some = [step for step in log_steps if step in _SOME_HAVE_IT]
+            if some and halfway.chance(_HALFWAY):
+                return _halfway(halfway, storm, some)
             return _on_deciders(deciders, draws.stream("storm", "deciders in a row"), storm, alone)
         case "ring":
-            return _of_ring(stream, ring_steps, draws.stream("storm", "keys").pick(_KEYS))
+            is_first = draws.stream("storm", "first passages").chance(_AT_FIRST_PASSAGES)
+            return _of_ring(stream, ring_steps, draws.stream("storm", "keys").pick(_KEYS), at_first=is_first)
         case "rows":
             return _of_rows(stream)
 
@@ -162,6 +173,23 @@ def _on_deciders(stream: Stream, in_a_row: Stream, storm: Storm, steps: Sequence
     )
 
 
+def _halfway(stream: Stream, storm: Storm, steps: Sequence[str]) -> Storm:
+    """Return a storm of the log whose faults hit one node while another one comes to these steps: some have an entry then, and others never do.
+
+    What those lack they are sent entry by entry, where that can be chosen.
+    """
+    verbs = stream.pick(_VERBS_AT_DECIDERS)
+    passages = stream.pick(_PASSAGES_OF_A_LOG)
+    places = [
+        (stream.pick(verbs), stream.pick(steps), 2 + stream.below(passages))
+        for _ in range(stream.pick(_PLACES_IN_A_LOG))
+    ]
+    names = tuple(f"n{number}" for number in range(1, storm.nodes + 1))
+    aims = _aimed(stream, places, names, elsewhere=1.0, lasts_s=_LASTS_AT_DECIDERS_S)
+    one_by_one = _ONE_BY_ONE if any(step.startswith("raft/") for step in steps) else {}
+    return replace(storm, rate=max(_RATES_OF_A_LOG), follows_on=True, options={**aims, **one_by_one})
+
+
 def _draw_rows(stream: Stream, verbs: Sequence[str], steps: Sequence[str], passages: int) -> list[tuple[str, str, int]]:
     """Draw places (verb, step, passage) in rows of two or three, at one step and a few passages apart."""
     places = []
@@ -173,7 +201,8 @@ def _draw_rows(stream: Stream, verbs: Sequence[str], steps: Sequence[str], passa
     return places
 
 
-def _of_ring(stream: Stream, steps: Sequence[str], keys: str) -> Storm:
+def _of_ring(stream: Stream, steps: Sequence[str], keys: str, *, at_first: bool) -> Storm:
+    """Return a storm of the ring; `at_first`: all faults fall on the first passages of their steps."""
     names = tuple(f"n{number}" for number in range(1, _NODES_OF_A_RING + 2))
     has_deletions = stream.chance(_WITH_DELETIONS)
     aims: Mapping[str, str] = {}
@@ -182,6 +211,8 @@ def _of_ring(stream: Stream, steps: Sequence[str], keys: str) -> Storm:
             (stream.pick(_VERBS_OF_A_RING), stream.pick(steps), 1 + stream.below(_PASSAGES_OF_A_RING))
             for _ in range(stream.pick(_PLACES_IN_A_RING))
         ]
+        if at_first:
+            places = [(verb, step, 1) for verb, step, _ in places]
         aims = _aimed(stream, places, names[:-1], elsewhere=0.7, lasts_s=_LASTS_S)
     return Storm(
         kind="ring",

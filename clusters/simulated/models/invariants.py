@@ -18,7 +18,7 @@ QUORUM returns likewise, where the ring is at rest. Not looked at across data ce
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from schemaquake.clusters.simulated.faces import Node
@@ -409,20 +409,19 @@ class LogInvariants:
                     text = f"{other.node} and {move.node} change the same ranges"
                     self._report(node, "a range is locked once", text)
 
-    def advances(
-        self, node: Node, move: Moving, groups: Callable[[Collection[Copies]], Iterable[Collection[str]]]
-    ) -> None:
+    def advances(self, node: Node, move: Moving, topology: Topology) -> None:
         """Take note of a node that is about to take the next step of a sequence.
 
-        `groups` returns the readers and writers of its ranges for keyspaces of these replication factors, a majority of each of which
-        has to know the last step. Only keyspaces that there were at that step, and are still, count.
+        Of the readers and writers of each of its ranges, in each data centre, a majority has to know the last step. Only keyspaces that
+        there were at that step, and are still, count.
         """
         step = self._steps.get((move.node, move.done))
         if step is None or (move.done == 1 and move.change != "leave"):
             return
         there = node.server.memory if node.server is not None else {}
-        factors = {keyspace.replication_factor for name, keyspace in step.metadata.schema.items() if name in there}
-        for group in groups(factors):
+        schema = step.metadata.schema
+        factors = dict.fromkeys(keyspace.replication_factor for name, keyspace in schema.items() if name in there)
+        for group in _replicas_in(node, move, topology, factors):
             know = [name for name in group if self._enacted.get(name, 0) >= step.epoch]
             if 2 * len(know) <= len(group):
                 text = f"{move.step} of {move.node} (epoch {step.epoch}) is known to {len(know)} of {', '.join(sorted(group))}"
@@ -462,6 +461,15 @@ class LogInvariants:
         first = self._decided.setdefault(epoch, entry_id)
         if first != entry_id:
             self._report(node, "an epoch is decided once", f"epoch {epoch} is {first}, and {entry_id} for {node.name}")
+
+
+def _replicas_in(node: Node, move: Moving, topology: Topology, factors: Iterable[Copies]) -> Iterator[Sequence[str]]:
+    """Yield the readers and writers of each range that a change has locked, by data centre."""
+    for factor in factors:
+        for span in move.plan(factor).locked:
+            place = topology.place(span.end)
+            names = (*topology.replicas(place, factor), *topology.writes(place, factor))
+            yield from node.by_data_center(names).values()
 
 
 def _definition(schema: Mapping[str, Any], table_id: str) -> Any:

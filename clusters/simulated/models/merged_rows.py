@@ -165,9 +165,13 @@ class MergedRows:
             if sent is None:
                 return False
             yield Sleep(node.kernel.cost_ns(*ROUND_TRIP_NS))
+        living = server_of(node).gossip.peers_alive()
         yield C1
+        asked: Mapping[str, UUID | None] = {}
         if self._release.speaks_thrift:
-            yield from self._require_agreement(node)
+            asked = yield from self._require_agreement(node)
+        if self._invariants is not None and self._release.speaks_thrift:
+            self._invariants.agreed(node, server_of(node).version, asked, living)
         before = server_of(node).memory
         after = carry_out(before, f, value, making) if sent is None else sent_in(before, sent)
         if after is before:
@@ -187,13 +191,12 @@ class MergedRows:
         return True
 
     def _require_agreement(self, node: Node) -> Steps:
-        """Refuse a change while living nodes have other versions. Raises ServerSaid."""
+        """Refuse a change while living nodes have other versions. Returns the versions of those who were asked, None of who did not answer. Raises ServerSaid."""
         alive = server_of(node).gossip.peers_alive()
         answers: Answers = yield server_of(node).ask(alive, "version", None, need=len(alive), limit_ns=_AGREEMENT_NS)
         if any(version != server_of(node).version for version in answers.answers.values()):
             raise ServerSaid("SchemaDisagreementException", "")
-        if self._invariants is not None:
-            self._invariants.agreed(node, server_of(node).version, answers.answers)
+        return {name: answers.answers.get(name) for name in alive}
 
     def _stamp_us(self, node: Node) -> int:
         """Return the timestamp of rows: whole milliseconds of the wall clock; where CREATEs must not unite, different on every node."""
@@ -347,6 +350,8 @@ class MergedRows:
         server.version = node.disk.schema.version()
         if self._order is not None:
             self._order.catch_up(node)
+        if self._invariants is not None:
+            self._invariants.started(node)
         yield B3
         server.gossip.begin()
         yield Sleep(node.kernel.cost_ns(200 * _MS, 400 * _MS))

@@ -160,9 +160,13 @@ class Migrations:
                 return False
             if not sent.is_new and sent.definition is not None:
                 yield Sleep(node.kernel.cost_ns(*ROUND_TRIP_NS))
+            living = server_of(node).gossip.peers_alive()
             yield C1
+            asked: Mapping[str, str | None] = {}
             if "no-agreement" not in self.flaws and not self._is_ordered:
-                yield from self._require_agreement(node)
+                asked = yield from self._require_agreement(node)
+            if self._invariants is not None and not self._is_ordered:
+                self._invariants.agreed(node, life.version, asked, living)
             yield C2
             if self._is_ordered and life.version != on_top_of:
                 continue
@@ -180,13 +184,12 @@ class Migrations:
         return True
 
     def _require_agreement(self, node: Node) -> Steps:
-        """Refuse a change while living nodes have other versions. Raises ServerSaid."""
+        """Refuse a change while living nodes have other versions. Returns the versions of those who were asked, None of who did not answer. Raises ServerSaid."""
         alive = server_of(node).gossip.peers_alive()
         answers: Answers = yield server_of(node).ask(alive, "version", None, need=len(alive), limit_ns=_AGREEMENT_NS)
         if any(version != _life(node).version for version in answers.answers.values()):
             raise ServerSaid("InvalidRequestException", "Cluster schema does not yet agree")
-        if self._invariants is not None:
-            self._invariants.agreed(node, _life(node).version, answers.answers)
+        return {name: answers.answers.get(name) for name in alive}
 
     def _new_version(self, node: Node) -> str:
         """Make a migration's version: later than the last one, but for designs that trust their clocks."""

@@ -279,6 +279,8 @@ class Rows:
         server.version = node.disk.schema.version()
         if self._order is not None:
             self._order.catch_up(node)
+        if self._invariants is not None:
+            self._invariants.started(node)
         self._ring.begin(node)
         yield B3
         takes_own_place = node.joins is not None and node.joins.replaces == node.name

@@ -10,7 +10,7 @@ Looked at where a design has no flaw: most of them break one of these.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from schemaquake.clusters.simulated.faces import Node
@@ -37,12 +37,20 @@ class _Agreement:
     def __init__(self, breaches: Breaches) -> None:
         self._report = breaches.report
 
-    def agreed(self, node: Node, version: Any, others: Mapping[str, Any]) -> None:
-        """Take note of a coordinator of that version that begins a change; `others` are the versions that living nodes have answered."""
-        differ = [name for name, each in others.items() if each != version]
+    def agreed(self, node: Node, version: Any, others: Mapping[str, Any], living: Collection[str]) -> None:
+        """Take note of a coordinator of that version that begins a change.
+
+        `others` are the versions of those who were asked, None of who did not answer; `living` those who were alive before they were asked.
+        """
+        invariant = "a change begins where versions agree"
+        differ = [name for name, each in others.items() if each not in {None, version}]
         if differ:
             text = f"{node.name} begins at {version}, and {', '.join(differ)} has another version"
-            self._report(node, "a change begins where versions agree", text)
+            self._report(node, invariant, text)
+        alive = server_of(node).gossip.alive
+        left_out = [name for name in living if name not in others and alive(name)]
+        if left_out:
+            self._report(node, invariant, f"{node.name} begins, and has not asked {', '.join(left_out)}")
 
 
 class MergeInvariants(_Agreement):
@@ -70,6 +78,18 @@ class MergeInvariants(_Agreement):
         ):
             if table.id not in node.disk.tables:
                 self._report(node, "what is served has its files", f"{node.name} has none of {table.name}")
+
+    def started(self, node: Node) -> None:
+        """Take note of a node that serves from now on what it has read from its disk."""
+        server, disk = server_of(node), node.disk.schema
+        if server.version != disk.version():
+            self._report(node, "a version is the digest of the disk", f"{node.name} tells {server.version}")
+        try:
+            loaded = load_keyspaces(disk, sorted(disk.keyspaces), {}, lambda _text: None)
+        except ServerSaid as said:
+            self._report(node, "a disk can be loaded", f"{node.name}: {said}")
+            return
+        self._compare(node, loaded, server.memory, {**loaded, **server.memory}, "a node serves what its disk has")
 
     def changed(self, node: Node, wanted: Schema, rows: Iterable[RowChange]) -> None:
         """Take note of a coordinator that has carried a change out, after which these definitions were wanted."""

@@ -14,7 +14,7 @@ takes a place goes on at its next start; one that leaves or moves when it is ask
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -216,7 +216,7 @@ class Sequences:
         """Have it looked at whether the last step of a sequence is known to those who need to; not of one that was cancelled meanwhile."""
         topology = self._log.topology(node)
         if self.invariants is not None and move in topology.moves:
-            self.invariants.advances(node, move, partial(_replicas_of, node, topology, move))
+            self.invariants.advances(node, move, topology)
 
     def _commit(self, node: Node, f: str, value: Any, is_done: Callable[[], bool]) -> Steps:
         """Commit an entry; one that is refused because of its own effect is committed. Raises ServerSaid."""
@@ -285,13 +285,8 @@ class Sequences:
 def _replicas_of_locked(node: Node, topology: Topology, move: Moving) -> Sequence[frozenset[str]]:
     """Return the readers and writers of each locked range in each data centre, of the keyspaces there are."""
     memory: Mapping[str, Any] = server_of(node).memory
-    return _replicas_of(node, topology, move, [keyspace.replication_factor for keyspace in memory.values()])
-
-
-def _replicas_of(node: Node, topology: Topology, move: Moving, copies: Collection[Copies]) -> Sequence[frozenset[str]]:
-    """Return the readers and writers of each locked range in each data centre, for keyspaces of these replication factors."""
     factors: dict[Copies, None] = {_SYSTEM_FACTOR: None}
-    factors |= dict.fromkeys(copies)
+    factors |= {keyspace.replication_factor: None for keyspace in memory.values()}
     groups: dict[frozenset[str], None] = {}
     for factor in factors:
         for span in move.plan(factor).locked:

@@ -46,6 +46,9 @@ class SeenNode:
     locations: dict = field(default_factory=dict)
     joins: Joining | None = None
 
+    def by_data_center(self, names):
+        return {"dc1": tuple(dict.fromkeys(names))}
+
     @property
     def console(self):
         return SimpleNamespace(
@@ -207,7 +210,7 @@ def joining(name, token, base):
     return Moving("join", name, base.ring, (token,))
 
 
-@pytest.mark.parametrize(("know", "breaches"), [(2, []), (1, ["a majority knows a step before the next one"])])
+@pytest.mark.parametrize(("know", "breaches"), [(3, []), (2, ["a majority knows a step before the next one"])])
 def test_a_majority_knows_a_step_before_the_next_one(know, breaches):
     nodes = nodes_named(NAMES)
     base = even_topology(NAMES, {name: name for name in NAMES})
@@ -217,7 +220,7 @@ def test_a_majority_knows_a_step_before_the_next_one(know, breaches):
     for name in NAMES[:know]:
         seen.published(nodes[name], metadata(9, after, k=3))
     nodes["n1"].server = SimpleNamespace(memory={"k": None})
-    seen.advances(nodes["n1"], move, lambda factors: [NAMES] if set(factors) == {3} else [])
+    seen.advances(nodes["n1"], move, after)  # n4 is written to, too
     assert said(nodes) == breaches
 
 
@@ -679,6 +682,61 @@ def test_a_version_of_a_chain_is_one_schema_and_none_goes_back():
     seen.served(two, "b", 2, schema)
     seen.served(one, "a", 1, schema)
     assert (one.said, two.said) == (["no version goes back"], ["a version is the same everywhere"])
+
+
+@pytest.mark.parametrize(
+    ("others", "breaches"),
+    [
+        ({"n2": 5, "n3": 5}, []),
+        ({"n2": 5, "n3": None}, []),
+        ({"n2": 5, "n3": 4}, ["a change begins where versions agree"]),
+        ({"n2": 5}, ["a change begins where versions agree"]),
+    ],
+    ids=["all", "one does not answer", "another version", "one was not asked"],
+)
+@pytest.mark.parametrize("observer", [ChainInvariants, MergeInvariants])
+def test_a_change_begins_where_versions_agree(observer, others, breaches):
+    node = SeenNode("n1")
+    node.server = SimpleNamespace(gossip=SimpleNamespace(alive=lambda name: name != "n4"))
+    observer(Breaches()).agreed(node, 5, others, ["n2", "n3", "n4"])
+    assert node.said == breaches
+
+
+def test_migrations_are_sent_and_carried_out_in_their_order():
+    node = SeenNode("n1")
+    first, second = SimpleNamespace(last="", version="a"), SimpleNamespace(last="a", version="b")
+    seen = ChainInvariants(Breaches())
+    seen.pushed(node, "", [first, second])
+    seen.pushed(node, "a", [second])
+    seen.pushed(node, "b", [])
+    seen.applied(node, "a", second)
+    assert node.said == []
+    seen.applied(node, "", second)
+    assert node.said == ["a migration goes on top of the version that it names"]
+    for theirs, migrations in (("", [second, first]), ("", [second])):
+        other = SeenNode("n2")
+        ChainInvariants(Breaches()).pushed(other, theirs, migrations)
+        assert other.said == ["migrations are sent in their order"]
+
+
+def test_a_start_serves_what_is_on_the_disk():
+    schema, rows = rows_of_a_table()
+    node = merged_on(rows)
+    MergeInvariants(Breaches()).started(node)
+    assert node.said == []
+    node.server.memory = {}
+    MergeInvariants(Breaches()).started(node)
+    assert node.said == ["a node serves what its disk has"]
+
+
+@pytest.mark.parametrize(
+    ("leader", "hears", "breaches"),
+    [("", False, []), ("n3", False, []), ("n3", True, ["nobody who hears a leader votes on trial"])],
+)
+def test_nobody_who_hears_a_leader_votes_on_trial(leader, hears, breaches):
+    nodes, seen = group_of(dict.fromkeys(NAMES, log_with(1)))
+    seen.tried(nodes["n2"], "n1", leader, hears_leader=hears)
+    assert said(nodes) == breaches
 
 
 # ── runs ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
