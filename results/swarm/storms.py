@@ -42,6 +42,7 @@ _PASSAGES_OF_A_RING: Final = 4
 _AT_FIRST_PASSAGES: Final = 0.5
 """The share of storms of the ring whose faults fall on first passages: one change comes to most of its steps once."""
 _VERBS: Final = (("kill",), ("kill", "cut"), ("kill", "cut"), ("kill", "pause"), ("cut", "pause"))
+_VERBS_AT_FIRST: Final = ("kill", "kill", "cut", "pause")
 _VERBS_OF_A_RING: Final = ("cut", "cut", "kill", "pause")
 _LASTS_S: Final = (1, 2, 4, 8)
 _LASTS_IN_A_LOG_S: Final = (1, 4, 4, 8)
@@ -122,8 +123,9 @@ def draw_storm(draws: Draws, log_steps: Sequence[str], ring_steps: Sequence[str]
                 return _halfway(halfway, storm, some)
             return _on_deciders(deciders, draws.stream("storm", "deciders in a row"), storm, alone)
         case "ring":
-            is_first = draws.stream("storm", "first passages").chance(_AT_FIRST_PASSAGES)
-            return _of_ring(stream, ring_steps, draws.stream("storm", "keys").pick(_KEYS), at_first=is_first)
+            storm = _of_ring(stream, ring_steps, draws.stream("storm", "keys").pick(_KEYS))
+            first = draws.stream("storm", "first passages")
+            return _at_first_passages(first, storm, ring_steps) if first.chance(_AT_FIRST_PASSAGES) else storm
         case "rows":
             return _of_rows(stream)
 
@@ -201,8 +203,15 @@ def _draw_rows(stream: Stream, verbs: Sequence[str], steps: Sequence[str], passa
     return places
 
 
-def _of_ring(stream: Stream, steps: Sequence[str], keys: str, *, at_first: bool) -> Storm:
-    """Return a storm of the ring; `at_first`: all faults fall on the first passages of their steps."""
+def _at_first_passages(stream: Stream, storm: Storm, steps: Sequence[str]) -> Storm:
+    """Return a storm of the ring whose faults fall on the first passages of their steps, most often on another node than the one that comes there."""
+    places = [(stream.pick(_VERBS_AT_FIRST), stream.pick(steps), 1) for _ in range(stream.pick(_PLACES_IN_A_RING))]
+    names = tuple(f"n{number}" for number in range(1, storm.nodes + 1))
+    others = {name: text for name, text in storm.options.items() if not name.endswith(".at")}
+    return replace(storm, options={**others, **_aimed(stream, places, names, elsewhere=0.8, lasts_s=_LASTS_S)})
+
+
+def _of_ring(stream: Stream, steps: Sequence[str], keys: str) -> Storm:
     names = tuple(f"n{number}" for number in range(1, _NODES_OF_A_RING + 2))
     has_deletions = stream.chance(_WITH_DELETIONS)
     aims: Mapping[str, str] = {}
@@ -211,8 +220,6 @@ def _of_ring(stream: Stream, steps: Sequence[str], keys: str, *, at_first: bool)
             (stream.pick(_VERBS_OF_A_RING), stream.pick(steps), 1 + stream.below(_PASSAGES_OF_A_RING))
             for _ in range(stream.pick(_PLACES_IN_A_RING))
         ]
-        if at_first:
-            places = [(verb, step, 1) for verb, step, _ in places]
         aims = _aimed(stream, places, names[:-1], elsewhere=0.7, lasts_s=_LASTS_S)
     return Storm(
         kind="ring",
