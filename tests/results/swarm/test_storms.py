@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
 from schemaquake.clusters.simulated.draws import Draws
 from schemaquake.clusters.simulated.provider import list_recovery_steps, list_ring_steps
-from schemaquake.results.swarm.drawing import CHANGES, plan_of_seed, steps_of
+from schemaquake.results.swarm.drawing import CHANGES, plan_of_seed, steps_of, storm_of_seed
 from schemaquake.results.swarm.storms import draw_storm
 
 SIX, SCYLLA, ELEVEN, THRIFT = (
@@ -112,6 +113,39 @@ def test_some_storms_of_the_log_fall_on_who_has_an_entry_alone():
     ]
     assert len(of_log) / 5 < len(on_deciders) < len(of_log) / 2
     assert all(storm.follows_on and int(storm.options["fault.seconds"]) >= 2 for storm in on_deciders)
+
+
+def places_of(storm):
+    aims = [text for name, text in storm.options.items() if name.endswith(".at")]
+    return [place for text in aims for place in text.split(",")]
+
+
+def test_faults_of_some_storms_of_the_log_follow_on_one_another():
+    steps = ("raft/replicate/r2",)
+    passages = [sorted(int(place.partition("@")[2]) for place in places_of(storm) if ":" not in place) for storm in storms(steps)]
+    in_a_row = [each for each in passages if any(0 < later - first <= 3 for first, later in pairwise(each))]
+    assert len(in_a_row) > 10
+
+
+def test_some_storms_of_the_log_fall_when_some_others_have_an_entry():
+    of_log = [storm for storm in storms((*LOG, "raft/replicate/r2")) if storm.kind == "log"]
+    halfway = [storm for storm in of_log if storm.options.get("append") == "single"]
+    assert 5 < len(halfway) < len(of_log) / 5
+    for storm in halfway:
+        assert all(place.startswith("raft/replicate/f2@") and ":" in place for place in places_of(storm))
+
+
+def test_faults_of_some_storms_of_the_ring_fall_on_first_passages():
+    aims = [places_of(storm) for storm in storms() if storm.kind == "ring"]
+    at_first = [places for places in aims if places and all("@1" in place for place in places)]
+    assert len(aims) / 3 < len(at_first) < len(aims)
+
+
+def test_some_storms_have_several_clients_at_a_node():
+    plans = [plan_of_seed(seed, [SCYLLA], {"bugs": "none"}) for seed in range(300)]
+    stormy = [plan for plan in plans if storm_of_seed(plan.seed, [SCYLLA]) is not None]
+    assert {(plan.concurrency or plan.nodes) // plan.nodes for plan in stormy} == {1, 3}
+    assert all(plan.concurrency is None for plan in plans if plan not in stormy)
 
 
 def test_storms_of_the_ring_have_few_keys_or_many():
