@@ -171,6 +171,13 @@ class GroupInvariants:
             text = f"{node.name} votes in term {term} for one whose log ends at {candidate_last}, and its own at {own}"
             self._report(node, "a vote is for as long a log", text)
 
+    def refused(self, node: Node, log: _Log, term: int, candidate: str, candidate_last: tuple[int, int]) -> None:
+        """Take note of a vote that a node refuses a candidate of that term, whose last entry is this one (term, number)."""
+        is_present = term == self._terms.get((log.group, node.name), 0)
+        voted = self._votes.get((log.group, term), {}).get(node.name, candidate)
+        if is_present and voted == candidate and candidate_last >= (log.term_at(log.last), log.last):
+            self._report(node, "who may have a vote has it", f"{node.name} refuses {candidate} its vote in term {term}")
+
     def taken(self, node: Node, log: _Log, term: int, sender: str) -> None:
         """Take note of entries that a node has taken from a leader of that term."""
         if term < self._terms.get((log.group, node.name), 0):

@@ -358,7 +358,10 @@ class Raft:
         else:
             yield V2
             role.term, role.vote = role.term + 1, node.name
+            own_term = role.term
             yield from self._keep(role)
+            if role.term != own_term:
+                return  # it has heard of a later term meanwhile, in which it has not voted
             if self.invariants is not None:
                 self.invariants.voted(node, role.log, role.term, node.name)
         role.leader = ""
@@ -415,12 +418,16 @@ class Raft:
             granted = longer and plea.term == role.term and role.vote in {"", message.sender}
             if granted:
                 yield W2
+                granted = role.term == plea.term  # it may have heard of a later term meanwhile
+            if granted:
                 role.vote = message.sender
                 yield from self._keep(role)
                 if self.invariants is not None:
                     self.invariants.asked_for(node, role.log, plea.term, plea.last)
                     self.invariants.voted(node, role.log, plea.term, message.sender)
                 self._rest(node)
+            elif self.invariants is not None:
+                self.invariants.refused(node, role.log, plea.term, message.sender, plea.last)
         vote = _Vote(plea.group, plea.term if granted else role.term, plea.on_trial, granted)
         server_of(node).send(message.sender, "vote", vote)
 
@@ -438,6 +445,8 @@ class Raft:
         role.term, role.vote = term, ""
         if "vote-not-kept" not in self.flaws:
             role.log.term, role.log.vote = term, ""
+        if self.invariants is not None:
+            self.invariants.in_term(node, role.log, term)
         self._follow(node, role, "")
 
     def _follow(self, node: Node, role: Role, leader: str) -> None:

@@ -730,6 +730,25 @@ def test_a_start_serves_what_is_on_the_disk():
 
 
 @pytest.mark.parametrize(
+    ("candidate", "term", "last", "breaches"),
+    [
+        ("n3", 2, (1, 1), []),
+        ("n3", 3, (0, 0), []),
+        ("n3", 3, (1, 1), ["who may have a vote has it"]),
+        ("n1", 2, (1, 1), ["who may have a vote has it"]),
+        ("n3", 4, (1, 1), []),
+    ],
+    ids=["another one has it", "a shorter log", "nobody has it", "it had it before", "not its term"],
+)
+def test_a_vote_is_refused_for_a_reason(candidate, term, last, breaches):
+    nodes, seen = group_of(dict.fromkeys(NAMES, log_with(1)))
+    seen.voted(nodes["n2"], log_with(1), 2, "n1")
+    seen.in_term(nodes["n2"], log_with(1), max(term, 2) if term < 4 else 5)
+    seen.refused(nodes["n2"], log_with(1), term, candidate, last)
+    assert said(nodes) == breaches
+
+
+@pytest.mark.parametrize(
     ("leader", "hears", "breaches"),
     [("", False, []), ("n3", False, []), ("n3", True, ["nobody who hears a leader votes on trial"])],
 )

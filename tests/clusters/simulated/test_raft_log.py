@@ -1,8 +1,12 @@
-"""A Raft log's terms, its latest members, and the majorities that decide while members change."""
+"""A Raft log's terms, its latest members, the majorities that decide while members change, and votes that a later term overtakes."""
 
 from __future__ import annotations
 
-from schemaquake.clusters.simulated.models.raft import Configuration, Entry, Log, Member
+from types import SimpleNamespace
+
+import pytest
+
+from schemaquake.clusters.simulated.models.raft import Configuration, Entry, Log, Machine, Member, Raft
 
 
 def members(*names, silent=()):
@@ -42,3 +46,41 @@ def test_what_a_snapshot_has_is_forgotten_but_for_the_members():
     assert (log.index, log.index_term, log.last, log.members) == (2, 1, 3, named)
     assert [log.term_at(index) for index in (1, 2, 3, 4)] == [-1, 1, 1, -1]
     assert log.entry(3).command == "y"
+
+
+def raft_of(role):
+    machine = Machine(role=lambda _node: role, committed=lambda _node: None, image=lambda _node: None, take_over=lambda *_: None)
+    sent = []
+    node = SimpleNamespace(name="a", server=SimpleNamespace(send=lambda name, kind, body: sent.append((name, kind, body))))
+    return Raft(machine, frozenset()), node, sent
+
+
+def hears_of_a_later_term(role):
+    role.term, role.vote = 9, ""
+
+
+def test_a_candidate_that_hears_of_a_later_term_meanwhile_asks_for_no_votes():
+    role = Raft.new_role(log_of(Configuration(members("a", "b", "c"))))
+    raft, node, sent = raft_of(role)
+    steps = raft._stand(node, on_trial=False)
+    next(steps)
+    next(steps)  # its own vote is on its way to the disk
+    hears_of_a_later_term(role)
+    with pytest.raises(StopIteration):
+        next(steps)
+    assert (role.granted, sent) == (None, [])
+
+
+def test_a_node_that_hears_of_a_later_term_meanwhile_gives_no_vote_in_it():
+    role = Raft.new_role(log_of(Configuration(members("a", "b", "c"))))
+    role.term = 2
+    raft, node, sent = raft_of(role)
+    plea = SimpleNamespace(group="", term=2, on_trial=False, last=(1, 1))
+    steps = raft._weigh(node, SimpleNamespace(sender="b", body=plea))
+    next(steps)
+    next(steps)  # w2
+    hears_of_a_later_term(role)
+    with pytest.raises(StopIteration):
+        next(steps)
+    assert role.vote == ""
+    assert [(name, vote.term, vote.granted) for name, _, vote in sent] == [("b", 9, False)]
