@@ -8,7 +8,8 @@
 | acquire, release | – | | (a mutex is a register that is swapped between free and held)
 
 Kept are calls that may have taken effect and constrain something: a read of unknown outcome says nothing, a failed
-write changed nothing, and a failed `cas` counts only where it is said to mean that the value was another one.
+write changed nothing, and a failed `cas` counts only where it is said to mean that the value was another one: by the model,
+or by the error of our own clients.
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ _OUTCOMES: Final = ("ok", "fail", "info")
 _OK, _FAIL, _INFO = 0, 1, 2
 _FREE, _HELD = 0, 1
 _FIRST_NAME: Final = -(1 << 62)
+_CONDITION_FALSE: Final = "not applied: the condition did not hold"
+"""What our own clients say of a `cas` that the system answered: its condition was read, as at SERIAL, and another value found."""
 
 
 class Values:
@@ -176,6 +179,7 @@ def register_calls(
         kept |= (kinds == WRITE) & (outcome != _FAIL)
         if model == "cas-register":
             kept |= (kinds == CAS) & ((outcome != _FAIL) | (failed_cas == "informative"))
+            kept |= _finds_another_value(history, completion, (kinds == CAS) & (outcome == _FAIL))
     invocation, completion, kinds, outcome = (column[kept] for column in (invocation, completion, kinds, outcome))
     key, keys = _keys(history["key"], invocation)
     if model != "mutex" and not read_only:
@@ -201,6 +205,16 @@ def register_calls(
         keys=keys,
         values=values,
     )
+
+
+def _finds_another_value(history: pa.Table, completion: Numbers, failed: Mask) -> Mask:
+    """Mark the failed swaps of which the answer says that the value was another one."""
+    at = np.flatnonzero(failed)
+    found = np.zeros(len(failed), bool)
+    if len(at):
+        errors = history["error"].take(pa.array(completion[at]))
+        found[at] = pc.fill_null(pc.starts_with(errors, _CONDITION_FALSE), fill_value=False).to_numpy()
+    return found
 
 
 def _values(

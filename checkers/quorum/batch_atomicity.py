@@ -5,7 +5,7 @@ must overlap with those of the batches (R + W > N). An acknowledged batch is in 
 refused batch is in none; a batch of unknown outcome is in all of them or in none, in the end. It may be applied from the
 batch log at any time until then, so it counts as torn only if one table was read with it at least 8 s before the last
 reading of another table lacked it: the tables of a batch are written from the log within a moment of each other.
-Finds: `lost-batch`, `torn-batch`, `refused-batch-applied`, `unwritten-value`.
+Finds: `lost-batch`, `torn-batch`, `refused-batch-applied`, `unwritten-value`, `repeated-rows`.
 
 A logged batch is not isolated: while it is applied, a reading may show a part of it.
 Unknown: batches whose tables were not all read; a batch of unknown outcome that was seen in part for less than 8 s.
@@ -14,6 +14,7 @@ Source: CASSANDRA-4285 (atomic batches).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
@@ -42,7 +43,7 @@ class BatchAtomicity:
 
     name = "batch-atomicity"
     scope: Literal["keyspace", "run"] = "keyspace"
-    finds: tuple[str, ...] = ("lost-batch", "torn-batch", "refused-batch-applied", "unwritten-value")
+    finds: tuple[str, ...] = ("lost-batch", "torn-batch", "refused-batch-applied", "unwritten-value", "repeated-rows")
     vouches: bool = True
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:  # noqa: ARG002 - one pass over the readings
@@ -90,6 +91,8 @@ class _Reading:
     table: str
     level: str
     ids: frozenset[int]
+    repeated: frozenset[int]
+    """The numbers that it lists more than once."""
 
     @property
     def answered(self) -> int:
@@ -133,7 +136,8 @@ def _read_batches(evidence: Evidence) -> tuple[Mapping[int, _Batch], Sequence[_R
 def _parse_reading(operation: PairedOperation, level: str) -> _Reading:
     if not isinstance(operation.value, list) or not all(type(number) is int for number in operation.value):
         raise HistoryError(f"op {operation.index}: a reading of batches shows a list of numbers")
-    return _Reading(operation, operation.key or "", level, frozenset(operation.value))
+    repeated = frozenset(number for number, count in Counter(operation.value).items() if count > 1)
+    return _Reading(operation, operation.key or "", level, frozenset(operation.value), repeated)
 
 
 class _Violations:
@@ -146,7 +150,8 @@ class _Violations:
         for reading in sorted(readings, key=lambda reading: reading.operation.invoked):
             self._readings.setdefault(reading.table, []).append(reading)
         self.violations: dict[str, list[_Violation]] = {
-            kind: [] for kind in ("lost-batch", "torn-batch", "refused-batch-applied", "unwritten-value")
+            kind: []
+            for kind in ("lost-batch", "torn-batch", "refused-batch-applied", "unwritten-value", "repeated-rows")
         }
         self.doubts: list[Doubt] = []
 
@@ -165,6 +170,7 @@ class _Violations:
                 case "info":
                     self._judge_unknown_outcome(number, batch, unread, replaying)
         self._find_unwritten()
+        self._find_repeated()
         if unread:
             text = (
                 f"{len(unread)} batches have a table without a reading at a level that must show them; the first is op "
@@ -226,6 +232,15 @@ class _Violations:
                         strange.setdefault(number, _Violation(number, batch)).shown_by.append(reading)
         self.violations["unwritten-value"] += [strange[number] for number in sorted(strange)]
 
+    def _find_repeated(self) -> None:
+        repeated: dict[int, _Violation] = {}
+        for group in self._readings.values():
+            for reading in group:
+                for number in reading.repeated:
+                    found = repeated.setdefault(number, _Violation(number, self._batches.get(number)))
+                    found.shown_by.append(reading)
+        self.violations["repeated-rows"] += [repeated[number] for number in sorted(repeated)]
+
     def report(self) -> Iterator[Anomaly]:
         """Yield one finding per kind, with the first case in full."""
         for kind, group in self.violations.items():
@@ -282,6 +297,10 @@ def _explain(kind: str, first: _Violation, count: int) -> tuple[str, str]:
             )
         case "refused-batch-applied":
             return "T1 was refused, so no table has a row of it.", f"batch {first.number} is in {shown}.{more}"
+        case "repeated-rows":
+            return "the number of a batch is the key of its rows, so one answer lists it once.", (
+                f"batch {first.number} is more than once in {shown}.{more}"
+            )
     if first.batch is None:
         return f"no operation ever wrote batch {first.number}.", f"it is in {shown}.{more}"
     return "T1 has no row in that table, or had not begun by then.", f"it is in {shown}.{more}"

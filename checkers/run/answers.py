@@ -230,9 +230,10 @@ def _find_never_acknowledged(events: pa.Table) -> Iterator[str]:
 
 
 def _find_odd_refusals(evidence: Evidence, asked: pa.Table, answers: pa.Table) -> Iterator[str]:
-    """Yield the operations on data whose statement was refused although others of their kind were accepted, and their key in use.
+    """Yield the operations on data whose statement was refused although others of their kind were accepted.
 
-    Not judged: one within ten seconds of a fault, or of an operation on the ring, and one of a keyspace that changes all the while.
+    Their key had been in use before, or their table is ever in use and the nodes had agreed on one schema since the last change of
+    its keyspace. Not judged: one within ten seconds of a fault, or of an operation on the ring, and one of a keyspace that changes all the while.
     """
     races = pc.is_in(asked["f"], value_set=pa.array(sorted(_MAY_ALWAYS_FAIL)))
     wrong = pc.fill_null(pc.match_substring_regex(answers["error"], _REFUSED), fill_value=False)
@@ -245,15 +246,35 @@ def _find_odd_refusals(evidence: Evidence, asked: pa.Table, answers: pa.Table) -
     used: dict[str | None, int] = {}
     for key, time in zip(accepted["key"].to_pylist(), accepted["time"].to_pylist(), strict=True):
         used.setdefault(key, time)
+    tables = {_table_of(key) for key in used}
     for f in sorted(set(pc.unique(asked["f"].filter(refused)).to_pylist()) & set(pc.unique(accepted["f"]).to_pylist())):
         odd = asked.filter(pc.and_(refused, pc.equal(asked["f"], f)))
         found = [
             row
             for row in odd.select(["index", "time", "key"]).to_pylist()
-            if used.get(row["key"], row["time"]) < row["time"] and _is_odd(evidence, row)
+            if _is_odd(evidence, row)
+            and (
+                used.get(row["key"], row["time"]) < row["time"]
+                or (_table_of(row["key"]) in tables and _has_settled(evidence, row))
+            )
         ]
         if found:
             yield f"{len(found)} operations {f} were refused as wrong, the first of them op {found[0]['index']}, and others like them were not"
+
+
+def _table_of(key: str | None) -> str | None:
+    """Return the table of a key, which may name one of its rows."""
+    return None if key is None else key.partition("/")[0]
+
+
+def _has_settled(evidence: Evidence, row: Mapping[str, Any]) -> bool:
+    """Tell if the nodes had agreed on one schema before a question, and after the last change of its keyspace by then."""
+    changes = [change for change in evidence.changes.possible if target(change).keyspace == keyspace_of(row["key"])]
+    last = max((change.completed or row["time"] for change in changes), default=row["time"])
+    notes = (
+        value for event, value in evidence.notes.all if event["f"] == "settle" and last < event["time"] < row["time"]
+    )
+    return any(value.get("agreed") is True for value in notes)
 
 
 def _is_odd(evidence: Evidence, row: Mapping[str, Any]) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.findings.explanation import seconds
+from schemaquake.harness.descriptors.runs import STRANGE_MOST
 
 __all__ = ["BulkWrite", "Check", "Partition", "read_checks", "read_partitions"]
 
@@ -48,7 +49,10 @@ class BulkWrite:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partition:
-    """The writes of one partition, by their write times."""
+    """The writes of one partition, by their write times.
+
+    `contradictory` if two of them say different partition keys, or one of them none, or if two that differ have one write time.
+    """
 
     number: int
     key: int | None
@@ -56,6 +60,7 @@ class Partition:
     rows: int
     """One more than the highest number of a row that a write covers."""
     writes: Sequence[BulkWrite]
+    contradictory: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +75,26 @@ class Check:
     """For each partition from `first` on its rows, as `schemaquake.harness.descriptors.runs` has them."""
     strange: Sequence[Sequence[int]]
     """(partition, clustering, value, µs) of rows that no write can have made."""
+    partitions: int | None
+    """How many partitions it asked for; None: it does not say."""
+    rows: int | None
+    """How many rows it counted; None: it does not say."""
     invoked: int
     completed: int
+
+    @property
+    def contradicts_itself(self) -> bool:
+        """True if its runs are not ascending, not of the partitions that it asked for, or not of as many rows as it counted."""
+        if self.rows is None or self.partitions != len(self.runs):
+            return True
+        for runs in self.runs:
+            ends = 0
+            for first, count, lts in zip(runs[::3], runs[1::3], runs[2::3], strict=True):
+                if first < ends or count < 1 or lts < 1:
+                    return True
+                ends = first + count
+        unnamed = self.rows - sum(sum(runs[1::3]) for runs in self.runs) - len(self.strange)
+        return unnamed < 0 or (unnamed > 0 and len(self.strange) < STRANGE_MOST)
 
     def text(self) -> str:
         """Render it as a line of an argument."""
@@ -83,14 +106,27 @@ def read_partitions(evidence: Evidence) -> Mapping[int, Partition]:
     """Read the writes of every partition, by its number. Raises HistoryError."""
     found: dict[int, dict[int, BulkWrite]] = {}
     keys: dict[int, int] = {}
+    contradictory: set[int] = set()
     for operation in evidence.operations(_WRITES):
         write = _write(operation)
-        if "pd" in operation.argument:
-            keys[write.partition] = int(operation.argument["pd"])
+        key = operation.argument.get("pd")
+        if (key is None and not write.deletes) or (
+            key is not None and keys.setdefault(write.partition, int(key)) != int(key)
+        ):
+            contradictory.add(write.partition)
         writes = found.setdefault(write.partition, {})
         earlier = writes.get(write.lts)
+        if earlier is not None and (earlier.rows, earlier.deletes, earlier.level) != (
+            write.rows,
+            write.deletes,
+            write.level,
+        ):
+            contradictory.add(write.partition)
         writes[write.lts] = write if earlier is None else _again(earlier, write)
-    return {number: _partition(number, keys.get(number), writes) for number, writes in sorted(found.items())}
+    return {
+        number: _partition(number, keys.get(number), writes, contradictory=number in contradictory)
+        for number, writes in sorted(found.items())
+    }
 
 
 def read_checks(evidence: Evidence) -> Iterator[Check]:
@@ -104,6 +140,8 @@ def read_checks(evidence: Evidence) -> Iterator[Check]:
                 first=operation.argument["first"],
                 runs=operation.value["runs"],
                 strange=operation.value.get("strange") or (),
+                partitions=operation.argument.get("count"),
+                rows=operation.value.get("rows"),
                 invoked=operation.invoked,
                 completed=operation.completed,
             )
@@ -145,8 +183,9 @@ def _again(one: BulkWrite, other: BulkWrite) -> BulkWrite:
     )
 
 
-def _partition(number: int, key: int | None, writes: Mapping[int, BulkWrite]) -> Partition:
+def _partition(number: int, key: int | None, writes: Mapping[int, BulkWrite], *, contradictory: bool) -> Partition:
     return Partition(
+        contradictory=contradictory,
         number=number,
         key=key,
         rows=max((write.rows.stop for write in writes.values() if write.rows.stop is not None), default=0),

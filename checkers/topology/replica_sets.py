@@ -106,6 +106,7 @@ class ReplicaSets:
                 seen = moments.setdefault((_KINDS[flaw.kind], moment), _Moment(_KINDS[flaw.kind], moment))
                 seen.add(partition, flaw, check)
         tally.add(*(_report(case, moment) for moment in moments.values()))
+        tally.doubt(*_list_contradictions(case))
         for phase in PHASES:
             tally.judge(*_judge_copies(case, phase))
         tally.add(*_judge_owners(case))
@@ -297,6 +298,9 @@ def _judge_copies(case: _Case, phase: str) -> Iterator[Anomaly | Doubt]:
     """Yield a finding if the replicas of a final phase hold too little, or why they could not be judged."""
     probes = [check for check in case.checks if check.level == "ONE" and case.phase_of(check) == phase]
     if not probes:
+        # The other final phase asks every node, too.
+        if case.evidence.notes.planned and case.evidence.notes.began(f"final-{phase}") is not None:
+            yield Doubt("unread", f"{phase_text(phase)} no node was asked for the rows that it holds itself")
         return
     placement = _place(case, phase)
     if isinstance(placement, Doubt):
@@ -313,16 +317,41 @@ def _judge_copies(case: _Case, phase: str) -> Iterator[Anomaly | Doubt]:
         )
 
     held = _gather(probes)
-    short: list[tuple[Partition, frozenset[str], Owed]] = []
-    for number, partition in case.partitions.items():
-        if partition.key is None or number not in held:
-            continue
-        replicas = frozenset(replica.node for replica in placement.at(token_of_long(partition.key)))
-        owed = owed_copies(partition, held[number], replicas, copies=copies)
-        if owed is not None:
-            short.append((partition, replicas, owed))
+    keyed = {number: one for number, one in case.partitions.items() if one.key is not None}
+    replicas = {
+        number: frozenset(replica.node for replica in placement.at(token_of_long(one.key or 0)))
+        for number, one in keyed.items()
+    }
+    short = [
+        (partition, replicas[number], owed)
+        for number, partition in keyed.items()
+        if number in held
+        and (owed := owed_copies(partition, held[number], replicas[number], copies=copies)) is not None
+    ]
     if short:
         yield _report_copies(case, phase, short)
+    unasked = {number: group - held.get(number, {}).keys() for number, group in replicas.items()}
+    yield from _list_unasked(phase, {number: nodes for number, nodes in unasked.items() if nodes})
+
+
+def _list_unasked(phase: str, unasked: Mapping[int, frozenset[str]]) -> Iterator[Doubt]:
+    """Yield a doubt if replicas, by partition, did not say what they hold: each may hold nothing, or everything."""
+    if unasked:
+        first = min(unasked)
+        text = f"{phase_text(phase)} {len(unasked)} partitions were not read at ONE through all of their replicas"
+        yield Doubt("unread", f"{text}; of partition {first} {listing(sorted(unasked[first]))} did not answer")
+
+
+def _list_contradictions(case: _Case) -> Iterator[Doubt]:
+    """Yield a doubt for checks that count other rows than they name, and for partitions whose writes contradict one another."""
+    checks = [check for check in case.checks if check.contradicts_itself]
+    if checks:
+        text = f"{len(checks)} checks contradict themselves in the rows that they name and count"
+        yield Doubt("undecided", f"{text}; the first is op {checks[0].index}")
+    partitions = [number for number, partition in case.partitions.items() if partition.contradictory]
+    if partitions:
+        text = f"the writes of {len(partitions)} partitions contradict one another in their keys or write times"
+        yield Doubt("undecided", f"{text}; the first is partition {partitions[0]}")
 
 
 def _judge_owners(case: _Case) -> Iterator[Anomaly]:

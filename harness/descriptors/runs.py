@@ -13,9 +13,10 @@ import numpy as np
 
 from schemaquake.harness.descriptors.functions import Longs, rows_of, vds
 
-__all__ = ["Found", "fold_rows", "spread_runs"]
+__all__ = ["STRANGE_MOST", "Found", "fold_rows", "spread_runs"]
 
-_STRANGE_MOST: Final = 5
+STRANGE_MOST: Final = 5
+"""The rows that no write can have made of which a reading of one partition names each."""
 
 
 class Found(NamedTuple):
@@ -37,7 +38,7 @@ def fold_rows(seed: int, partition: int, clusterings: Longs, values: Longs, time
     whole = (rows >= 0) & (vds(seed, partition, rows, times) == values)
     whole[1:] &= rows[1:] > rows[:-1]
     strange = tuple(
-        (int(clusterings[at]), int(values[at]), int(times[at])) for at in np.flatnonzero(~whole)[:_STRANGE_MOST]
+        (int(clusterings[at]), int(values[at]), int(times[at])) for at in np.flatnonzero(~whole)[:STRANGE_MOST]
     )
     rows, times = rows[whole], times[whole]
     if not len(rows):

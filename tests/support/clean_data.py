@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -18,6 +19,7 @@ import orjson
 import pyarrow as pa
 from simulated_runs import SIX, carry_out, plan_of
 
+from schemaquake.harness.descriptors.functions import pd
 from schemaquake.harness.model.operation import NEMESIS
 from schemaquake.harness.model.records import HISTORY, Records
 from schemaquake.harness.model.traits import checker_traits
@@ -40,6 +42,9 @@ class _Call:
     mops: Sequence[Mapping[str, Any]] | None = None
     seen: Sequence[Mapping[str, Any]] | None = None
     type: str = "ok"
+    key: str = ""
+    """What is behind the name of the table: `/3` is one of its rows."""
+    worker: int | None = None
 
 
 def _set(phase: str, state: dict[str, Any], random: Random) -> Iterator[_Call]:
@@ -94,7 +99,7 @@ def _register(phase: str, state: dict[str, Any], random: Random) -> Iterator[_Ca
 def _append(phase: str, state: dict[str, Any], random: Random) -> Iterator[_Call]:
     for number in range(10 if phase == "main" else 2):
         mops, seen = [], []
-        for key in random.sample(range(3), 2):
+        for key in random.sample(range(3), 2) if phase == "main" else (number, number + 1):
             held = state.setdefault(str(key), [])
             if phase == "main" and random.random() < 0.5:
                 held.append(number + 100 * key + 1)
@@ -106,6 +111,66 @@ def _append(phase: str, state: dict[str, Any], random: Random) -> Iterator[_Call
         yield _Call("txn", mops=mops, seen=seen)
 
 
+def _lwt(phase: str, state: dict[str, Any], _random: Random) -> Iterator[_Call]:
+    """Unique values in two rows, written and read in turn, as the workload `register` does."""
+    for number in range(12 if phase == "main" else 2):
+        row = f"/{number % 2}"
+        if phase == "main" and number % 4 < 2:
+            state[row] = 1_000_000 * (number % 3) + number + 1
+            yield _Call("write", state[row], state[row], key=row)
+        else:
+            yield _Call("read", None, state.get(row), key=row)
+
+
+def _batches(phase: str, state: dict[str, Any], _random: Random) -> Iterator[_Call]:
+    tables = ("a", "b", "c")
+    numbers = state.setdefault("numbers", [])
+    for _ in range(6 if phase == "main" else 0):
+        numbers.append(len(numbers) + 1)
+        asked = {"id": numbers[-1], "tables": list(tables), "consistency": "QUORUM"}
+        yield _Call("batch", asked, asked, key=":")
+    for table in () if phase == "main" else tables:
+        yield _Call("read-batches", {"consistency": "ALL"}, list(numbers), key=f":{table}")
+
+
+_SEED, _PARTITIONS, _ROWS = 3, 3, 8
+
+
+def _descriptors(phase: str, state: dict[str, Any], random: Random) -> Iterator[_Call]:
+    """Bulk writes, deletions and checks of three partitions with a copy on each of three nodes."""
+    rows = state.setdefault("rows", {n: [0] * _ROWS for n in range(_PARTITIONS)})
+    for number in range(14 if phase == "main" else 0):
+        partition, state["lts"] = number % _PARTITIONS, state.get("lts", 0) + 1
+        yield _described(rows[partition], number, partition, state["lts"])
+        if number % 4 == 3:
+            yield _checked(rows, "QUORUM", random.randrange(3))
+    for level, worker in [("ONE", 0), ("ONE", 1), ("ONE", 2), ("QUORUM", 0), ("QUORUM", 1), ("ALL", 2)]:
+        if phase != "main":
+            yield _checked(rows, level, worker)
+
+
+def _described(rows: list[int], number: int, partition: int, lts: int) -> _Call:
+    """One write or deletion; `rows` has the write time of each row of the partition afterwards."""
+    asked = {"partition": partition, "lts": lts, "consistency": "ONE" if number % 5 == 4 else "QUORUM"}
+    first, count = (0, _ROWS) if number < _PARTITIONS else (number % 3, 4)
+    f = "delete-rows" if number % 6 == 5 else "write-rows"
+    rows[first : first + count] = [0 if f == "delete-rows" else lts] * count
+    asked |= {"first": first, "count": count} | ({} if f == "delete-rows" else {"pd": str(pd(_SEED, partition))})
+    return _Call(f, asked, asked, key="")
+
+
+def _checked(rows: Mapping[int, Sequence[int]], level: str, worker: int) -> _Call:
+    runs: list[list[int]] = []
+    for times in rows.values():
+        runs.append([])
+        for lts, places in groupby(range(len(times)), key=times.__getitem__):
+            some = list(places)
+            runs[-1] += [some[0], len(some), lts] if lts else []
+    asked = {"first": 0, "count": len(rows), "consistency": level}
+    answer = {"rows": sum(sum(some[1::3]) for some in runs), "runs": runs}
+    return _Call("check-rows", asked, answer, worker=worker)
+
+
 _GRAFTED: Mapping[str, Callable[[str, dict[str, Any], Random], Iterator[_Call]]] = {
     "set": _set,
     "counter": _counter,
@@ -113,6 +178,9 @@ _GRAFTED: Mapping[str, Callable[[str, dict[str, Any], Random], Iterator[_Call]]]
     "unique-ids": _ids,
     "cas-register": _register,
     "append": _append,
+    "register": _lwt,
+    "batch": _batches,
+    "descriptors": _descriptors,
 }
 DATA_RUNS: Sequence[str] = ("quorum", "rw-register", *_GRAFTED)
 
@@ -144,10 +212,19 @@ def _graft(records: Records, name: str) -> Records:
         calls = list(_GRAFTED[name](phase, state, random))
         step = (ends - begins) // (len(calls) + 1)
         for number, call in enumerate(calls):
-            rows += _events(call, begins + step * number + 1, step // 2, number % 3, table)
+            worker = number % 3 if call.worker is None else call.worker
+            rows += _events(call, begins + step * number + 1, step // 2, worker, _key(table, call.key))
     rows.sort(key=lambda row: row["time"])
     history = pa.Table.from_pylist([{**row, "index": index} for index, row in enumerate(rows)], schema=HISTORY)
     return Records.of(history, records.observations, records.logs)
+
+
+def _key(table: str, place: str) -> str:
+    """The key of an operation on one row of the table, on another table of its keyspace, or on the keyspace."""
+    if not place.startswith(":"):
+        return f"{table}{place}"
+    keyspace = table.split(".", maxsplit=1)[0]
+    return f"{keyspace}.{place[1:]}" if place[1:] else keyspace
 
 
 def _span(rows: Sequence[Mapping[str, Any]], phase: str) -> tuple[int, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+import pyarrow as pa
 import pytest
 from data_histories import data_records
 
@@ -19,6 +20,7 @@ from schemaquake.checkers.linearizability.models import (
     unordered_queue,
 )
 from schemaquake.harness.errors import HistoryError
+from schemaquake.harness.model.records import HISTORY, Records
 from schemaquake.harness.model.verdict import Verdict
 
 
@@ -143,6 +145,25 @@ def test_a_failed_cas_says_something_only_if_it_is_said_to():
     assert judge(*lines, model=Register()).valid is True
     assert judge(*lines, model=Register(failed_cas="informative")).valid is False
     assert judge(*WRITTEN, "p1 invoke cas [1,5]", "p1 fail", model=Register(failed_cas="informative")).valid is False
+
+
+@pytest.mark.parametrize(
+    ("old", "error", "valid"),
+    [
+        (1, "not applied: the condition did not hold", False),
+        (2, "not applied: the condition did not hold", True),
+        (1, "Unavailable: 1 of 2", True),
+    ],
+)
+@pytest.mark.parametrize("before", [WRITTEN, REPEATED])
+def test_a_cas_that_found_another_value_by_its_answer_did_find_one(
+    before: tuple[str, ...], old: int, error: str, *, valid: bool
+) -> None:
+    records = data_records(*before, f"p1 invoke cas [{old},5]", "p1 fail")
+    rows = records.history.to_pylist()
+    rows[-1]["error"] = error
+    history = pa.Table.from_pylist(rows, schema=HISTORY)
+    assert Linearizable(model=Register()).check(Records.of(history), limit_s=20).valid is valid
 
 
 def test_a_read_of_null_says_that_nothing_was_there_unless_it_is_said_to_say_nothing():

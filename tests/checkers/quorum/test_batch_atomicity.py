@@ -81,6 +81,7 @@ def test_batches_that_are_there_as_a_whole_or_not_at_all_are_valid() -> None:
         "torn_batch": 0,
         "refused_batch_applied": 0,
         "unwritten_value": 0,
+        "repeated_rows": 0,
     }
 
 
@@ -239,3 +240,14 @@ def test_forgetting_acknowledgements_never_accuses(kinds: list[tuple[str, bool]]
             row.update(type="info", value=None)
     verdict = BatchAtomicity().check(Records.of(pa.Table.from_pylist(rows, schema=HISTORY)), limit_s=10)
     assert verdict.valid is True
+
+
+@pytest.mark.parametrize("level", ["ALL", "ONE"])
+def test_one_answer_lists_a_batch_once(level: str) -> None:
+    both = (batch(1), batch(2))
+    whole = (read(20, "a", 1, 2), read(20, "b", 1, 2), read(20, "c", 1, 2))
+    again = read(30, "b", 1, 2, 1, level=level)
+    assert types(judge(*both, *whole, read(30, "b", 2, 1, level=level))) == []
+    verdict = judge(*both, *whole, again)
+    assert types(verdict) == ["repeated-rows"]
+    assert "batch 1 is more than once in k.b" in verdict.anomalies[0].explanation

@@ -202,6 +202,24 @@ def test_its_twins_are_not_strange(lines: list[str]) -> None:
     assert strange(lines) == []
 
 
+SETTLED = '@5 -- info settle {"phase": "setup", "agreed": true, "versions": {}}'
+ROW = [line.replace("k.t", "k.t/3") for line in asked(12, answer=REFUSED)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "count"),
+    [
+        ([SETTLED, *ROW], 1),
+        ([SETTLED.replace("true", "false"), *ROW], 0),
+        ([SETTLED.replace("@5", "@15"), *ROW], 0),
+        ([SETTLED, *(line.replace("k.t", "k.s") for line in ROW)], 0),
+        ([SETTLED, *ROW, "@6 p9 n1 invoke create-table k.t a:int*", "@7 p9 n1 ok"], 0),
+    ],
+)
+def test_a_table_that_all_nodes_know_is_refused_for_no_row_of_it(lines: list[str], count: int) -> None:
+    assert len(strange([*WHOLE, *lines])) == count
+
+
 def made(what: str, answer: str, *, at: int = 30) -> list[str]:
     return [f"@{at} p{at} n1 invoke {what}", f"@{at + 1} p{at} n1 {answer}"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import orjson
 import pytest
 from bulk_rows import check, delete, found, operation, probes, text, verdict, write
 
@@ -257,3 +258,68 @@ def test_exactly_one_of_four_nodes_owns_no_copy_and_is_named():
     assert told(writes=[FIRST, write(2, ms=20, outcome="info")]) == []
     assert told(restart=[]) == []
     assert told(writes=[*OVERWRITTEN, altered(4, ms=30)]) == []
+
+
+def doubts(*parts):
+    return [doubt.text for doubt in verdict(*parts).doubts]
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer"),
+    [
+        ({}, {"rows": 9}),
+        ({}, {"rows": 11}),
+        ({}, {"rows": None}),
+        ({"count": 2}, {}),
+        ({}, {"runs": [[0, 5, 1, 4, 5, 1]]}),
+        ({}, {"runs": [[5, 5, 1, 0, 5, 1]]}),
+        ({}, {"runs": [[0, 10, 1, 10, 0, 1]]}),
+        ({}, {"runs": [[0, 10, 0]]}),
+        ({}, {"rows": 16, "strange": [[0, 1, 1, 1]] * 5, "runs": [[0, 12, 1]]}),
+    ],
+)
+def test_a_check_that_contradicts_itself_is_a_doubt(asked, answer):
+    question, end = check([0, 10, 1], ms=20)
+    head, _, value = question.partition(" k.d ")
+    found = {"rows": 10, "runs": [[0, 10, 1]]} | answer
+    changed = [f"{head} k.d {text(orjson.loads(value) | asked)}", f"{end.split(' ok ')[0]} ok {text(found)}"]
+    assert any("contradict themselves" in doubt for doubt in doubts(FIRST, changed))
+    assert doubts(FIRST, [question, end]) == []
+
+
+def test_strange_rows_beyond_the_first_five_are_counted_and_not_named():
+    question, end = check([0, 10, 1], ms=20, strange=[[0, 1, 1, 1]] * 5)
+    more = end.replace('"rows":10', '"rows":17')
+    assert more != end
+    assert doubts(FIRST, [question, more]) == []
+
+
+def other(lines, **changed):
+    """The same write with other parts of its value, as another process asked for it; None: without that part."""
+    head, _, value = lines[0].partition(" k.d ")
+    parts = {name: part for name, part in (orjson.loads(value) | changed).items() if part is not None}
+    return [f"{head} k.d {text(parts)}", lines[1]]
+
+
+@pytest.mark.parametrize("changed", [{"pd": "17"}, {"pd": None}, {"lts": 1}])
+def test_writes_that_contradict_one_another_are_a_doubt(changed):
+    second = write(2, ms=30, first=2, count=3)
+    assert doubts(FIRST, second, check([0, 2, 1, 2, 3, 2, 5, 5, 1], ms=40)) == []
+    assert any("contradict one another" in doubt for doubt in doubts(FIRST, other(second, **changed), check([], ms=40)))
+
+
+def test_a_replica_that_did_not_say_what_it_holds_is_a_doubt():
+    held = {"n1": ALL, "n2": ALL, "n3": ALL}
+    assert doubts(FIRST, probes(held)) == []
+    del held["n3"]
+    (doubt,) = doubts(FIRST, probes(held))
+    assert "of partition 0 n3 did not answer" in doubt
+
+
+def test_a_final_phase_without_a_read_of_single_replicas_is_a_doubt():
+    plan = ['@0 -- info run-planned {"restart": "rolling"}']
+    restarted = ['@1200 -- info phase {"phase": "final-restarted", "state": "begins"}']
+    held = probes({"n1": ALL, "n2": ALL, "n3": ALL})
+    assert doubts(plan, FIRST, held) == []
+    (doubt,) = doubts(plan, FIRST, held, restarted)
+    assert "no node was asked for the rows that it holds itself" in doubt

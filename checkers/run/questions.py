@@ -1,0 +1,160 @@
+"""Questions: operations of clients that a run of ours cannot have asked as they were recorded.
+
+Each worker has one coordinator, so each process number asks one node. An answer repeats what it acknowledges: the micro-operations of a
+transaction, and the value of a write. A condition that always holds is never answered as one that did not. The readings of one
+final phase are those of the other one, so one that is recorded in the other phase alone is missing.
+
+For histories with the conductor's notes alone, as `schemaquake.checkers.run.answers`, which it stands beside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from schemaquake.checkers.evidence.evidence import Evidence
+from schemaquake.checkers.findings.explanation import listing
+from schemaquake.harness.model.operation import NEMESIS
+from schemaquake.harness.model.records import plain
+
+__all__ = ["find_strange_questions"]
+
+_REPEATING: Final = (
+    *("write", "cas", "add", "transfer", "batch", "put"),
+    *("write-rows", "delete-rows", "delete-partition"),
+)
+"""Writes whose answers repeat the value that was asked for."""
+_ALWAYS_HOLDS: Final = ("write", "txn")
+"""Conditional writes whose condition holds for every row, and for one that is not there."""
+_NOT_APPLIED: Final = "not applied: the condition did not hold"
+_READINGS: Final = ("read", "txn", "get", "probe", "check-rows", "read-batches", "read-rows")
+_FINAL: Final = ("settled", "restarted")
+_EXAMPLES: Final = 3
+
+_Positions = npt.NDArray[np.int64]
+
+
+def find_strange_questions(evidence: Evidence) -> Iterator[str]:
+    """Yield what is wrong with the questions of a run with notes. Raises HistoryError."""
+    invocation, completion = evidence.ends()
+    answered = completion >= 0
+    asked, answers = evidence.history.take(invocation[answered]), evidence.history.take(completion[answered])
+    acknowledged = pc.equal(plain(answers.select(["type"]))["type"], "ok")
+    yield from _find_wandering_processes(evidence)
+    yield from _find_other_transactions(asked.filter(acknowledged), answers.filter(acknowledged))
+    yield from _find_other_writes(asked.filter(acknowledged), answers.filter(acknowledged))
+    yield from _find_false_conditions(asked, answers)
+    yield from _find_one_sided_readings(evidence, evidence.history.take(invocation))
+
+
+def _find_wandering_processes(evidence: Evidence) -> Iterator[str]:
+    """Yield how many process numbers asked more than one coordinator: a worker has one, and keeps it under its next number."""
+    events = plain(evidence.history.select(["process", "node"]))
+    clients = events.filter(pc.and_(pc.not_equal(events["process"], NEMESIS), pc.is_valid(events["node"])))
+    asked = clients.group_by("process", use_threads=False).aggregate([("node", "count_distinct")])
+    found = asked.filter(pc.greater(asked["node_count_distinct"], 1))["process"].to_pylist()
+    if found:
+        yield f"{len(found)} processes asked more than one coordinator, the first of them process {min(found)}"
+
+
+def _find_other_transactions(asked: pa.Table, answers: pa.Table) -> Iterator[str]:
+    """Yield how many transactions were answered with other micro-operations than were asked for."""
+    which = pc.is_valid(asked["mops"])
+    first, second = (rows.filter(which)["mops"].combine_chunks() for rows in (asked, answers))
+    if not len(first):
+        return
+    lengths = [pc.fill_null(pc.list_value_length(mops), 0).to_numpy(zero_copy_only=False) for mops in (first, second)]
+    wrong = lengths[0] != lengths[1]
+    same = pa.array(~wrong)
+    flat = [pc.list_flatten(mops.filter(same)) for mops in (first, second)]
+    owners = np.repeat(np.flatnonzero(~wrong), lengths[0][~wrong])
+    fields = [{name: pc.struct_field(mops, name) for name in ("f", "k", "v")} for mops in flat]
+    reads = pc.is_in(plain(pa.table({"f": fields[0]["f"]}))["f"], value_set=pa.array(["r", "read"]))
+    for name in ("f", "k", "v"):
+        one, other = (plain(pa.table({name: each[name]}))[name] for each in fields)
+        alike = pc.or_(
+            pc.fill_null(pc.equal(one, other), fill_value=False), pc.and_(pc.is_null(one), pc.is_null(other))
+        )
+        if name == "v":  # a read has what it found
+            alike = pc.or_(alike, reads)
+        wrong[owners[~np.asarray(alike.to_numpy(zero_copy_only=False), bool)]] = True
+    if wrong.any():
+        index = asked.filter(which)["index"][int(np.argmax(wrong))].as_py()
+        yield f"{int(wrong.sum())} transactions were answered with other micro-operations than were asked for, the first of them op {index}"
+
+
+def _find_other_writes(asked: pa.Table, answers: pa.Table) -> Iterator[str]:
+    """Yield the kinds of writes that were acknowledged with another value than was asked for, where others repeat theirs."""
+    names = plain(asked.select(["f"]))["f"]
+    alike = pc.fill_null(pc.equal(asked["value"], answers["value"]), fill_value=False)
+    differs = pc.and_(pc.invert(alike), pc.and_(pc.is_valid(asked["value"]), pc.is_valid(answers["value"])))
+    for f in _REPEATING:
+        of_kind = pc.equal(names, f)
+        other = asked.filter(pc.and_(of_kind, differs))
+        if len(other) and pc.any(pc.and_(of_kind, alike)).as_py():
+            first = other["index"][0].as_py()
+            yield f"{len(other)} operations {f} were acknowledged with another value than was asked for, the first of them op {first}"
+
+
+def _find_false_conditions(asked: pa.Table, answers: pa.Table) -> Iterator[str]:
+    """Yield how many writes were answered as if their condition did not hold, which always holds."""
+    writes = pc.is_in(plain(asked.select(["f"]))["f"], value_set=pa.array(_ALWAYS_HOLDS))
+    refused = pc.fill_null(pc.starts_with(answers["error"], _NOT_APPLIED), fill_value=False)
+    found = asked.filter(pc.and_(writes, refused))
+    if len(found):
+        first = found["index"][0].as_py()
+        yield f"{len(found)} writes were not applied although their condition always holds, the first of them op {first}"
+
+
+# ── final readings ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _find_one_sided_readings(evidence: Evidence, asked: pa.Table) -> Iterator[str]:
+    """Yield how many readings of one final phase the other one lacks, among those of nodes that served in both."""
+    notes = evidence.notes
+    spans = [_span(evidence, f"final-{phase}") for phase in _FINAL]
+    cut = {phase.removeprefix("final-") for phase, _ in notes.shortened}
+    if not notes.planned or None in spans or cut & set(_FINAL):
+        return
+    events = plain(asked.select(["time", "process", "f", "node", "key", "value", "mops"]))
+    wanted = pc.and_(pc.is_in(events["f"], value_set=pa.array(_READINGS)), pc.not_equal(events["process"], NEMESIS))
+    begins = [span[0] for span in spans if span is not None]
+    away = frozenset().union(*(notes.down(time) for time in begins))
+    read: list[dict[str, None]] = []
+    for begin, end in (span for span in spans if span is not None):
+        within = pc.and_(pc.greater_equal(events["time"], begin), pc.less_equal(events["time"], end))
+        rows = events.filter(pc.and_(wanted, within)).to_pylist()
+        read.append(
+            dict.fromkeys(_question(row) for row in rows if row["node"] not in away and _serves(evidence, row, begins))
+        )
+    for phase, ours, others in zip(_FINAL, read, reversed(read), strict=True):
+        missing = [question for question in others if question not in ours]
+        if 0 < len(missing) < len(ours.keys() & others.keys()):  # else these are other readings by intention
+            text = f"{len(missing)} readings of the other final phase were not asked for when {phase}"
+            yield f"{text}: {listing(missing[:_EXAMPLES])}"
+
+
+def _span(evidence: Evidence, phase: str) -> tuple[int, int] | None:
+    """Return the times (ns) of the begin and the end of a phase; None: it was not carried out as a whole."""
+    times = [time for time, name, _ in evidence.notes.phases if name == phase]
+    return (times[0], times[-1]) if len(times) > 1 else None
+
+
+def _serves(evidence: Evidence, row: Mapping[str, Any], times: Sequence[int]) -> bool:
+    return all(evidence.notes.membership.serves(row["node"], time) for time in times)
+
+
+def _question(row: Mapping[str, Any]) -> str:
+    """Return the text of a reading, alike in both final phases; a row that is written for a phase has a key of its own."""
+    value = None if row["value"] is None else orjson.loads(row["value"])
+    if isinstance(value, dict):
+        value = {name: sorted(each) if name == "where" else each for name, each in value.items() if name != "phase"}
+    mops = [[mop["f"], mop["k"], mop["v"]] for mop in row["mops"] or ()]
+    request = value if row["mops"] is None else mops
+    return f"{row['f']} {row['key'] or ''} {orjson.dumps(request).decode()} through {row['node']}"

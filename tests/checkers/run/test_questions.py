@@ -1,0 +1,146 @@
+"""Questions that a run of ours cannot have asked as they were recorded, and their legal twins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from histories import judged
+
+from schemaquake.checkers.evidence.evidence import Evidence
+from schemaquake.checkers.run.questions import find_strange_questions
+from schemaquake.harness.model.records import HISTORY, Records
+
+PLAN = '@1 -- info run-planned {"restart": "rolling"}'
+NOTES = [
+    f'@{at} -- info phase {{"phase": "{phase}", "state": "{state}"}}'
+    for phase, begins, ends in (("main", 10, 90), ("final-settled", 100, 190), ("final-restarted", 200, 290))
+    for at, state in ((begins, "begins"), (ends, "ends"))
+]
+READS = [
+    (at + number, node, key)
+    for at in (120, 220)
+    for number, (node, key) in enumerate((("n1", "k.r/0"), ("n2", "k.r/1"), ("n3", "k.r/2")))
+]
+
+
+def read(at: int, node: str, key: str, f: str = "read", value: str = "") -> list[str]:
+    return [f"@{at} p{node[1:]} {node} invoke {f} {key} {value}".rstrip(), f"@{at} p{node[1:]} {node} ok {{}}"]
+
+
+def strange(*lines: str, reads: object = READS) -> list[str]:
+    final = [line for one in reads for line in read(*one)]  # type: ignore[attr-defined]
+    return list(find_strange_questions(Evidence.of(judged([PLAN, *NOTES, *final, *lines]))))
+
+
+def write(f: str, asked: str, answer: str, *, at: int = 20) -> list[str]:
+    return [f"@{at} p{at} n1 invoke {f} k.r {asked}", f"@{at + 1} p{at} n1 {answer}"]
+
+
+def test_one_process_asks_one_coordinator() -> None:
+    assert strange(*read(20, "n1", "k.r/0")) == []
+    wandered = [line.replace("p1 n1", "p1 n2") for line in read(20, "n1", "k.r/0")]
+    assert strange(*wandered) == ["1 processes asked more than one coordinator, the first of them process 1"]
+
+
+@pytest.mark.parametrize(
+    ("value", "answer", "count"),
+    [
+        ('{"v": 5}', 'ok {"v": 5}', 0),
+        ('{"v": 5}', 'ok {"v": 6}', 1),
+        ('{"v": 5}', "fail E", 0),
+        ('{"v": 5}', "info timed out", 0),
+    ],
+)
+def test_a_write_is_acknowledged_with_the_value_that_was_asked_for(value: str, answer: str, count: int) -> None:
+    assert len(strange(*write("write", value, answer), *write("write", '{"v": 1}', 'ok {"v": 1}', at=30))) == count
+
+
+def test_clients_that_never_repeat_a_value_contradict_nothing() -> None:
+    assert strange(*write("write", '{"v": 5}', 'ok {"v": 6}')) == []
+
+
+@pytest.mark.parametrize(
+    ("f", "answer", "count"),
+    [
+        ("write", "fail not applied: the condition did not hold", 1),
+        ("cas", "fail not applied: the condition did not hold", 0),
+        ("write", "fail Unavailable: 1 of 2", 0),
+    ],
+)
+def test_a_condition_that_always_holds_is_not_answered_otherwise(f: str, answer: str, count: int) -> None:
+    assert len(strange(*write(f, '{"v": 5}', answer))) == count
+
+
+@pytest.mark.parametrize("missing", range(len(READS)))
+def test_a_reading_of_one_final_phase_alone_is_strange(missing: int) -> None:
+    left = [one for number, one in enumerate(READS) if number != missing]
+    (said,) = strange(reads=left)
+    assert said.startswith("1 readings of the other final phase were not asked for when ")
+    assert f"through {READS[missing][1]}" in said
+
+
+def test_a_node_that_was_down_in_one_final_phase_was_not_asked_there() -> None:
+    left = [one for one in READS if one[:2] != (222, "n3")]
+    died = '@150 -- n3 info node-died {"exit_code": 1, "first_error": "E"}'
+    assert strange(reads=left) != []
+    assert strange(died, reads=left) == []
+
+
+def test_a_phase_that_was_cut_short_need_not_have_all_readings() -> None:
+    cut = '@230 -- info phase-cut-short {"phase": "final-restarted"}'
+    assert strange(cut, reads=READS[:-1]) == []
+
+
+def test_a_workload_that_reads_otherwise_in_each_phase_is_left_alone() -> None:
+    other = [(at, node, f"{key}{at}") for at, node, key in READS]
+    assert strange(reads=other) == []
+
+
+@pytest.mark.parametrize(
+    ("second", "same"), [({"phase": "restarted"}, True), ({"phase": "restarted", "consistency": "ONE"}, False)]
+)
+def test_phases_may_differ_in_their_name_and_in_the_keys_that_are_theirs(second: dict[str, str], same: bool) -> None:
+    more = [
+        *read(180, "n1", "k.t", "get", '{"phase": "settled", "where": {"k": 1}}'),
+        *read(280, "n1", "k.t", "get", str({**second, "where": {"k": 2}}).replace("'", '"')),
+    ]
+    assert (strange(*more) == []) is same
+
+
+APPEND, READ = ("append", 1, 5, None), ("r", 2, None, None)
+
+
+def transactions(asked: list[Any] | None, answered: list[Any] | None, outcome: str = "ok") -> list[str]:
+    """What is strange in a run with a transaction that was asked for and answered in these micro-operations."""
+    records = judged([PLAN, *NOTES, "@20 p9 n1 invoke txn k.a {}", f"@21 p9 n1 {outcome} {{}}"])
+    rows = records.history.to_pylist()
+    for kind, mops in (("invoke", asked), (outcome, answered)):
+        (row,) = (row for row in rows if (row["f"], row["type"]) == ("txn", kind))
+        row["mops"] = mops and [dict(zip("fkv", mop, strict=False), vs=mop[3]) for mop in mops]
+    history = pa.Table.from_pylist(rows, schema=HISTORY)
+    return list(find_strange_questions(Evidence.of(Records.of(history, records.observations))))
+
+
+@pytest.mark.parametrize(
+    ("asked", "answered", "outcome", "count"),
+    [
+        ([APPEND, READ], [APPEND, ("r", 2, None, [1, 2])], "ok", 0),
+        ([("r", 2, None, None)], [("r", 2, 7, None)], "ok", 0),
+        (None, None, "ok", 0),
+        ([APPEND, READ], None, "info", 0),
+        ([APPEND, READ], None, "ok", 1),
+        ([APPEND, READ], [APPEND], "ok", 1),
+        ([APPEND, READ], [APPEND, READ, READ], "ok", 1),
+        ([APPEND, READ], [READ, APPEND], "ok", 1),
+        ([APPEND], [("append", 2, 5, None)], "ok", 1),
+        ([APPEND], [("append", 1, 6, None)], "ok", 1),
+        ([APPEND], [("r", 1, 5, None)], "ok", 1),
+        ([READ], [("r", 3, None, [])], "ok", 1),
+    ],
+)
+def test_a_transaction_is_answered_in_its_own_micro_operations(
+    asked: list[Any] | None, answered: list[Any] | None, outcome: str, count: int
+) -> None:
+    assert len(transactions(asked, answered, outcome)) == count
