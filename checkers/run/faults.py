@@ -15,6 +15,7 @@ from typing import Any, Final
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.findings.explanation import listing
 from schemaquake.checkers.findings.tally import Tally
+from schemaquake.checkers.run.effects import find_false_effects
 from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Doubt, Verdict
 
@@ -82,6 +83,7 @@ class _FaultNotes:
             if name == "fault-ends" and _had_no_effect(note) and not self._ended_in_an_operation(note, time):
                 yield f"{note['nemesis']} (fault {note['id']}) had no visible effect"
         yield from self._contradictions()
+        yield from self._false_effects()
         yield from self._odd_plans()
         for number in sorted((begun - ended).keys()):
             yield f"fault {number} was begun and never ended"
@@ -106,6 +108,13 @@ class _FaultNotes:
             end = ends.get(begin["id"])
             if end is not None and any(begin.get(name) != end.get(name) for name in ("nemesis", "nodes", "parameters")):
                 yield f"the notes of the begin and of the end of fault {begin['id']} differ in what it was"
+
+    def _false_effects(self) -> Iterator[str]:
+        """Yield the faults whose effects, as they were read back, are not what these faults do."""
+        ends = {note["id"]: note for note in self.of("fault-ends")}
+        for begin in self.of("fault-begins"):
+            for text in find_false_effects(begin, ends.get(begin["id"])):
+                yield f"{begin['nemesis']} (fault {begin['id']}) {text}"
 
     def _odd_plans(self) -> Iterator[str]:
         """Yield what is wrong with the notes of what was planned; workloads may ask for further faults."""

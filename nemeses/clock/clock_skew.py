@@ -78,7 +78,7 @@ class ClockSkew:
         return {"kind": random.choice(self.kinds), "offsets": offsets, "period_s": self.period_s}
 
     def inject(self, cluster: Cluster, fault: Fault) -> JSON:
-        """Shift the clocks and read them back: `{"observed": True, "nodes": {name: {"wanted", "read"}}}` in seconds.
+        """Shift the clocks and read them back: `{"observed": True, "tolerance_s", "nodes": {name: {"wanted", "read"}}}` in seconds.
 
         A strobe goes on in the background. Raises ClusterError if a clock does not follow.
         """
@@ -101,14 +101,14 @@ class ClockSkew:
                 return toggles
 
             self._activities.begin(fault.id, strobe(), name=f"clock strobe {fault.id}")
-        return {"observed": True, "nodes": shifted}
+        return {"observed": True, "tolerance_s": self.tolerance_s, "nodes": shifted}
 
     def undo(self, cluster: Cluster, fault: Fault) -> Mapping[str, Sequence[Undo]]:  # noqa: ARG002 - others look at it
         """Return the command that restores true time. It ends the strobe of a live harness too, whose guard holds the clock."""
         return {name: [Undo(verb="clock")] for name in fault.nodes}
 
     def heal(self, cluster: Cluster, fault: Fault) -> JSON:
-        """Restore true time and read it back: `{"observed", "toggles", "broke_off", "nodes": {name: {"before", "after"}}}`.
+        """Restore true time and read it back: `{"observed", "tolerance_s", "toggles", "broke_off", "nodes": {name: {"before", "after"}}}`.
 
         `observed`: every clock was still skewed when healing began, or had been strobed. Raises HealError.
         """
@@ -127,7 +127,9 @@ class ClockSkew:
 
         restored = on_every(named(cluster, fault.nodes), restore, task="restoring clocks", error=HealError)
         lasted = all(abs(clock["before"]) > self.tolerance_s for clock in restored.values())
-        return {"observed": lasted or bool(toggles), "toggles": toggles, "broke_off": broke_off, "nodes": restored}
+        observed = lasted or bool(toggles)
+        strobed = {"toggles": toggles, "broke_off": broke_off}
+        return {"observed": observed, "tolerance_s": self.tolerance_s, **strobed, "nodes": restored}
 
     def _set(self, node: Node, wanted_s: float) -> float:
         """Shift one clock and return the offset read back. Raises TimeoutError if it does not reach the wanted one."""

@@ -1,0 +1,173 @@
+"""Effects: what was read back of a fault, when it was injected and when it was healed, is what that fault does.
+
+The notes `fault-begins` and `fault-ends` say in `effect` what the nemesis read back (`docs/nemeses.md`). Of the nemeses of this package it
+is known what that must be: a server that was killed is stopped, and runs again when it is healed; a paused one is paused; a clock shows its
+offset, and true time when it is healed; filters have rules, and their counters add up. Effects of other nemeses say only whether they
+were observed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, Final
+
+__all__ = ["find_false_effects"]
+
+_TOLERANCE_S: Final = 1.0
+"""The default of `clock.tolerance_s`, for effects of before it was noted."""
+_READ_LATE_S: Final = 5.0
+"""How far a single reading of a clock over a busy machine may be from what it shows."""
+_UNDONE: Final = frozenset({"expired", "error"})
+"""Keys of effects of which the harness read back nothing: a guard undid the fault before, or reading back failed."""
+_SENDING: Final = " (sending)"
+"""Behind the name of a node whose own filter has its entry, and that misleads packets to others besides."""
+_UNCOUNTED: Final = frozenset({"neighbour", "netem"})
+"""Means of dropping packets that need not count them."""
+
+
+def find_false_effects(begin: Mapping[str, Any], end: Mapping[str, Any] | None) -> Iterator[str]:
+    """Yield what contradicts a fault in the effects of the notes of its begin and its end; `end` None: there is none."""
+    found = begin.get("effect")
+    if found is None and "effect" not in begin:
+        return  # as in histories of before effects were noted
+    if not isinstance(found, dict) or found.get("observed", True) is not True:
+        yield "was not seen to take effect when it began"
+        return
+    known = _KNOWN.get(begin.get("nemesis", ""))
+    if known is not None and "nodes" in found:
+        yield from known[0](begin, found)
+    if end is None:
+        return
+    left = end.get("effect")
+    if not isinstance(left, dict):
+        yield "was healed, and what it left is not noted"
+    elif known is not None and "nodes" in left and left.get("observed") is True and not _UNDONE & left.keys():
+        yield from known[1](begin, left)
+
+
+def _states(effect: Mapping[str, Any]) -> Mapping[str, Any]:
+    nodes = effect.get("nodes")
+    return nodes if isinstance(nodes, dict) else {}
+
+
+def _differing(effect: Mapping[str, Any], moment: str, wanted: Collection[str]) -> list[str]:
+    """List the nodes that were not in one of these states at a moment, `before` or `after`."""
+    states = _states(effect)
+    return sorted(
+        node for node, state in states.items() if not isinstance(state, dict) or state.get(moment) not in wanted
+    )
+
+
+def _unnamed(fault: Mapping[str, Any], effect: Mapping[str, Any]) -> list[str]:
+    """List the nodes of a fault of which its effect says nothing, and the other way round; those that are gone were left alone."""
+    return sorted((set(fault.get("nodes") or ()) - set(effect.get("gone") or ())) ^ _states(effect).keys())
+
+
+def _find_running(fault: Mapping[str, Any], effect: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what shows that servers did not go down."""
+    if fault["nemesis"] != "rolling-restart" and (unnamed := _unnamed(fault, effect)):
+        yield f"began, and its effect does not say of exactly its nodes what became of them: {', '.join(unnamed)}"
+    if wrong := _differing(effect, "after", {"stopped"}):
+        yield f"took down {', '.join(wrong)}, which did not stop"
+    if wrong := _differing(effect, "before", {"running", "paused"}):
+        yield f"took down {', '.join(wrong)}, which did not run"
+
+
+def _find_stopped(fault: Mapping[str, Any], effect: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what shows that servers did not come back."""
+    if unnamed := _unnamed(fault, effect):
+        yield f"was healed, and its effect does not say of exactly its nodes what became of them: {', '.join(unnamed)}"
+    if wrong := _differing(effect, "after", {"running"}):
+        yield f"was healed, and {', '.join(wrong)} did not run"
+
+
+def _find_awake(fault: Mapping[str, Any], effect: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what shows that servers were not frozen."""
+    if unnamed := _unnamed(fault, effect):
+        yield f"began, and its effect does not say of exactly its nodes what became of them: {', '.join(unnamed)}"
+    if wrong := _differing(effect, "after", {"paused"}):
+        yield f"paused {', '.join(wrong)}, which went on"
+
+
+def _find_frozen(fault: Mapping[str, Any], effect: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what shows that servers were not frozen until they were healed, or are frozen still."""
+    if unnamed := _unnamed(fault, effect):
+        yield f"was healed, and its effect does not say of exactly its nodes what became of them: {', '.join(unnamed)}"
+    if wrong := _differing(effect, "before", {"paused"}):
+        yield f"was healed, and {', '.join(wrong)} had not been paused"
+    if wrong := _differing(effect, "after", {"running", "stopped"}):
+        yield f"was healed, and {', '.join(wrong)} did not go on"
+
+
+def _offsets(fault: Mapping[str, Any]) -> Mapping[str, float]:
+    offsets = (fault.get("parameters") or {}).get("offsets")
+    return offsets if isinstance(offsets, dict) else {}
+
+
+def _is_near(value: Any, wanted: float, tolerance_s: float) -> bool:
+    return isinstance(value, int | float) and abs(value - wanted) <= tolerance_s
+
+
+def _find_other_clocks(fault: Mapping[str, Any], effect: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what shows that clocks were not put ahead or behind by the offsets of the fault."""
+    offsets, shown = _offsets(fault), _states(effect)
+    tolerance_s = effect.get("tolerance_s", _TOLERANCE_S)
+    for node in sorted(offsets.keys() ^ shown.keys()):
+        yield f"shifted other clocks than its effect says: {node}"
+    for node in sorted(offsets.keys() & shown.keys()):
+        clock = shown[node] if isinstance(shown[node], dict) else {}
+        if clock.get("wanted") != offsets[node] or not _is_near(clock.get("read"), offsets[node], tolerance_s):
+            yield f"shifted the clock of {node} by {offsets[node]:+g} s, and another offset was read"
+
+
+def _find_lasting_clocks(fault: Mapping[str, Any], effect: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what shows that clocks did not keep their offsets, or that they were not put right."""
+    offsets, strobes = _offsets(fault), (fault.get("parameters") or {}).get("kind") == "strobe"
+    if unnamed := _unnamed(fault, effect):
+        yield f"was healed, and its effect does not say of exactly its nodes what became of them: {', '.join(unnamed)}"
+    if strobes and not effect.get("toggles") and not effect.get("broke_off"):
+        yield "switched clocks to and fro, and none was switched"
+    tolerance_s = effect.get("tolerance_s", _TOLERANCE_S)
+    for node, clock in sorted(_states(effect).items()):
+        before, after = (clock.get(name) if isinstance(clock, dict) else None for name in ("before", "after"))
+        kept = strobes or _is_near(before, offsets.get(node, 0.0), tolerance_s + _READ_LATE_S)
+        if not kept or not _is_near(after, 0.0, tolerance_s):
+            yield f"was healed, and the clock of {node} had shown another offset, or was not put right"
+
+
+def _find_open_links(fault: Mapping[str, Any], effect: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what shows that no packets could be dropped."""
+    filters = _states(effect)
+    if not filters or any(not isinstance(each, dict) or not each.get("rules") for each in filters.values()):
+        yield "began, and a node has no rule that drops packets"
+    grudge = (fault.get("parameters") or {}).get("grudge") or {}
+    deaf = {node for node, dropped in grudge.items() if dropped}
+    counted = all(isinstance(each, dict) and each.get("means") not in _UNCOUNTED for each in filters.values())
+    if counted and deaf and deaf != filters.keys():
+        yield f"began, and its rules are not on exactly the nodes that drop packets: {', '.join(sorted(deaf ^ filters.keys()))}"
+
+
+def _find_odd_counters(fault: Mapping[str, Any], effect: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what shows that the counters of dropped packets are not those of the rules of the fault."""
+    pieces = [piece for found in _states(effect).values() for piece in (found if isinstance(found, list) else [found])]
+    if not all(isinstance(piece, dict) for piece in pieces):
+        yield "was healed, and its effect does not say what its rules dropped"
+        return
+    packets = sum(piece.get("packets") or 0 for piece in pieces)
+    if packets != (effect.get("packets") or 0):
+        yield "was healed, and the packets that its rules dropped are not as many as its effect says"
+    elif not packets and not any(piece.get("means") in _UNCOUNTED for piece in pieces):
+        yield "was healed, and its rules had dropped no packet"
+    began = {name.removesuffix(_SENDING) for name in _states(fault.get("effect") or {})}
+    if missing := sorted(began - _states(effect).keys() - set(effect.get("gone") or ())):
+        yield f"was healed, and its rules were gone from {', '.join(missing)}"
+
+
+_Find = Callable[[Mapping[str, Any], Mapping[str, Any]], Iterator[str]]
+_KNOWN: Final[Mapping[str, tuple[_Find, _Find]]] = {
+    **dict.fromkeys(("kill", "stop", "restart", "rolling-restart"), (_find_running, _find_stopped)),
+    "pause": (_find_awake, _find_frozen),
+    "clock": (_find_other_clocks, _find_lasting_clocks),
+    **dict.fromkeys(("partition", "packet-loss"), (_find_open_links, _find_odd_counters)),
+}
+"""For each nemesis what contradicts it in the effects of its begin and of its end."""

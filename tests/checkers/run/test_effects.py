@@ -1,0 +1,116 @@
+"""Effects of faults that contradict what the fault does, one fact away from effects as nemeses read them back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+import pytest
+
+from schemaquake.checkers.run.effects import find_false_effects
+
+
+def states(before: str, after: str) -> dict[str, Any]:
+    return {"observed": True, "nodes": {"n1": {"before": before, "after": after}}}
+
+
+BACK = {"observed": True, "nodes": {"n1": {"seconds": 1.8, "after": "running"}}}
+CLOCKS: dict[str, Any] = {"kind": "jump", "offsets": {"n1": 77.7}, "period_s": 4.0}
+GRUDGE = {"grudge": {"n1": ["n2"], "n2": []}}
+
+
+def shifted(read: float = 77.7, wanted: float = 77.7, **more: Any) -> dict[str, Any]:
+    return {"observed": True, "nodes": {"n1": {"wanted": wanted, "read": read}}, **more}
+
+
+def restored(before: float, after: float = 0.0, toggles: int | None = None, **more: Any) -> dict[str, Any]:
+    clocks = {"n1": {"before": before, "after": after}}
+    return {"observed": True, "toggles": toggles, "broke_off": None, "nodes": clocks, **more}
+
+
+def rules(*lines: str, node: str = "n1", means: str = "iptables") -> dict[str, Any]:
+    return {"observed": True, "nodes": {node: {"means": means, "cuts": "tcp", "rules": list(lines)}}}
+
+
+def dropped(packets: int | None, total: int, node: str = "n1", means: str = "iptables") -> dict[str, Any]:
+    piece = {"means": means, "rules": ["-A x"], "packets": packets, "bytes": packets}
+    return {"observed": True, "packets": total, "nodes": {node: [piece]}}
+
+
+def found(nemesis: str, begun: Any, ended: Any, parameters: dict[str, Any] | None = None) -> list[str]:
+    begin = {"id": 0, "nemesis": nemesis, "nodes": ["n1"], "parameters": parameters or {}, "effect": begun}
+    end = None if ended is None else {**begin, "effect": ended}
+    return list(find_false_effects(begin, end))
+
+
+def cases() -> Iterator[Any]:
+    for nemesis in ("kill", "stop", "restart", "rolling-restart"):
+        down = states("running", "stopped")
+        yield pytest.param(nemesis, down, BACK, {}, True, id=nemesis)
+        yield pytest.param(nemesis, down, None, {}, True, id=f"{nemesis} that did not end")
+        yield pytest.param(nemesis, states("running", "running"), BACK, {}, False, id=f"{nemesis}: it went on")
+        yield pytest.param(nemesis, states("stopped", "stopped"), BACK, {}, False, id=f"{nemesis}: it did not run")
+        yield pytest.param(
+            nemesis, down, {"observed": True, "nodes": {"n1": {"after": "stopped"}}}, {}, False, id=f"{nemesis}: down"
+        )
+        yield pytest.param(nemesis, down, {"observed": True, "nodes": {}}, {}, False, id=f"{nemesis}: no node")
+        yield pytest.param(
+            nemesis, down, {"observed": True, "nodes": {}, "gone": ["n1"]}, {}, True, id=f"{nemesis}: gone"
+        )
+        yield pytest.param(nemesis, down, {**BACK, "nodes": {}, "expired": {"n1": 1}}, {}, True, id=f"{nemesis}: guard")
+    yield pytest.param("kill", {"observed": True, "nodes": {}}, BACK, {}, False, id="kill of none")
+    frozen, awake = states("running", "paused"), states("paused", "running")
+    yield pytest.param("pause", frozen, awake, {}, True, id="pause")
+    yield pytest.param("pause", frozen, states("paused", "stopped"), {}, True, id="a paused server that ended")
+    yield pytest.param("pause", states("running", "running"), awake, {}, False, id="pause: it went on")
+    yield pytest.param("pause", frozen, states("running", "running"), {}, False, id="pause: it went on later")
+    yield pytest.param("pause", frozen, states("paused", "paused"), {}, False, id="pause: it is frozen still")
+    yield pytest.param("pause", frozen, {**awake, "nodes": {}}, {}, False, id="pause: no node")
+    yield pytest.param("clock", shifted(), restored(78.0), CLOCKS, True, id="clock")
+    yield pytest.param("clock", shifted(78.6), restored(82.0), CLOCKS, True, id="clocks read late")
+    yield pytest.param("clock", shifted(78.8), restored(77.7), CLOCKS, False, id="clock: too far")
+    yield pytest.param(
+        "clock", shifted(79.6, tolerance_s=2.0), restored(77.7), CLOCKS, True, id="clock: wide tolerance"
+    )
+    yield pytest.param("clock", shifted(wanted=76.7), restored(77.7), CLOCKS, False, id="clock: another offset")
+    yield pytest.param("clock", shifted(), restored(70.0), CLOCKS, False, id="clock: it did not last")
+    yield pytest.param("clock", shifted(), restored(77.7, 1.5), CLOCKS, False, id="clock: not put right")
+    yield pytest.param(
+        "clock", shifted(), restored(77.7), {**CLOCKS, "offsets": {"n2": 77.7}}, False, id="clock: of n2"
+    )
+    strobe = {**CLOCKS, "kind": "strobe"}
+    yield pytest.param("clock", shifted(), restored(0.0, toggles=3), strobe, True, id="strobe")
+    yield pytest.param("clock", shifted(), restored(77.7), strobe, False, id="a strobe without a switch")
+    yield pytest.param(
+        "clock", shifted(), restored(77.7) | {"broke_off": "E"}, strobe, True, id="a strobe that broke off"
+    )
+    for nemesis in ("partition", "packet-loss"):
+        cut = rules("-A x")
+        yield pytest.param(nemesis, cut, dropped(3, 3), GRUDGE, True, id=nemesis)
+        yield pytest.param(nemesis, rules(), dropped(3, 3), GRUDGE, False, id=f"{nemesis}: no rules")
+        yield pytest.param(nemesis, {**cut, "nodes": {}}, dropped(3, 3), GRUDGE, False, id=f"{nemesis}: no filter")
+        yield pytest.param(nemesis, rules("-A x", node="n2"), dropped(3, 3, "n2"), GRUDGE, False, id=f"{nemesis}: n2")
+        yield pytest.param(nemesis, cut, dropped(0, 0), GRUDGE, False, id=f"{nemesis}: nothing was dropped")
+        yield pytest.param(nemesis, cut, dropped(0, 3), GRUDGE, False, id=f"{nemesis}: counters")
+        yield pytest.param(nemesis, cut, dropped(3, 3, "n2"), GRUDGE, False, id=f"{nemesis}: of another node")
+        entry, left = rules("x", node="n2", means="neighbour"), dropped(None, 0, "n2", "neighbour")
+        yield pytest.param(nemesis, entry, left, GRUDGE, True, id=f"{nemesis} by entries, which count nothing")
+    yield pytest.param("fill-disk", {"observed": True}, {"observed": True}, {}, True, id="another nemesis")
+    yield pytest.param("fill-disk", {"observed": False}, {"observed": True}, {}, False, id="not seen to begin")
+    yield pytest.param("fill-disk", None, {"observed": True}, {}, False, id="an empty effect")
+    yield pytest.param("fill-disk", {"free_bytes": 1}, {"healed": True}, {}, True, id="effects that do not say it")
+
+
+@pytest.mark.parametrize(("nemesis", "begun", "ended", "parameters", "legal"), list(cases()))
+def test_an_effect_is_that_of_its_fault(
+    nemesis: str, begun: Any, ended: Any, parameters: dict[str, Any], *, legal: bool
+) -> None:
+    texts = found(nemesis, begun, ended, parameters)
+    assert (texts == []) is legal, orjson.dumps(texts)
+
+
+def test_a_fault_that_was_healed_without_an_effect_is_named() -> None:
+    begin = {"id": 0, "nemesis": "x", "nodes": ["n1"], "effect": {"observed": True}}
+    assert list(find_false_effects(begin, {"id": 0})) == ["was healed, and what it left is not noted"]
+    assert list(find_false_effects({"id": 0, "nemesis": "x"}, {"id": 0})) == [], "as in histories of before"
