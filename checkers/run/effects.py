@@ -27,21 +27,23 @@ _UNCOUNTED: Final = frozenset({"neighbour", "netem"})
 
 def find_false_effects(begin: Mapping[str, Any], end: Mapping[str, Any] | None) -> Iterator[str]:
     """Yield what contradicts a fault in the effects of the notes of its begin and its end; `end` None: there is none."""
-    found = begin.get("effect")
-    if found is None and "effect" not in begin:
+    if "effect" not in begin and "effect" not in (end or {}):
         return  # as in histories of before effects were noted
-    if not isinstance(found, dict) or found.get("observed", True) is not True:
+    found, left = begin.get("effect"), None if end is None else end.get("effect")
+    known = _KNOWN.get(begin.get("nemesis", ""))
+    if not isinstance(found, dict) or found.get("observed", known is None) is not True:
         yield "was not seen to take effect when it began"
         return
-    known = _KNOWN.get(begin.get("nemesis", ""))
     if known is not None and "nodes" in found:
         yield from known[0](begin, found)
     if end is None:
         return
-    left = end.get("effect")
     if not isinstance(left, dict):
         yield "was healed, and what it left is not noted"
-    elif known is not None and "nodes" in left and left.get("observed") is True and not _UNDONE & left.keys():
+        return
+    if known is not None and ("nodes" in found) != ("nodes" in left):
+        yield "has an effect on nodes in one of the notes of its begin and its end alone"
+    if known is not None and "nodes" in left and left.get("observed") is True and not _UNDONE & left.keys():
         yield from known[1](begin, left)
 
 
@@ -147,12 +149,20 @@ def _find_open_links(fault: Mapping[str, Any], effect: Mapping[str, Any]) -> Ite
         yield f"began, and its rules are not on exactly the nodes that drop packets: {', '.join(sorted(deaf ^ filters.keys()))}"
 
 
+def _list_means(pieces: Collection[Any]) -> set[Any]:
+    return {piece.get("means") for piece in pieces if isinstance(piece, dict)}
+
+
 def _find_odd_counters(fault: Mapping[str, Any], effect: Mapping[str, Any]) -> Iterator[str]:
     """Yield what shows that the counters of dropped packets are not those of the rules of the fault."""
     pieces = [piece for found in _states(effect).values() for piece in (found if isinstance(found, list) else [found])]
     if not all(isinstance(piece, dict) for piece in pieces):
         yield "was healed, and its effect does not say what its rules dropped"
         return
+    if not all(piece.get("rules") for piece in pieces):
+        yield "was healed, and a node had no rule left that drops packets"
+    if _list_means(_states(fault.get("effect") or {}).values()) != _list_means(pieces):
+        yield "dropped packets by other means than were found when it was healed"
     packets = sum(piece.get("packets") or 0 for piece in pieces)
     if packets != (effect.get("packets") or 0):
         yield "was healed, and the packets that its rules dropped are not as many as its effect says"

@@ -31,6 +31,8 @@ _OUTCOMES: Final = frozenset({"ok", "fail", "info"})
 _BEFORE: Final = {"heal": "final-settled", "restart": "final-restarted"}
 """The moments of which every run has a note, and the phase that comes after it."""
 _ROUNDING_S: Final = 1.0
+_KEEPING: Final = frozenset({"everyday", "reload-table", "rf-change", "cms-reconfigure", "pause-commits"})
+"""Nemeses whose operations leave every member the address and the host id that it has."""
 
 
 def find_strange_members(evidence: Evidence) -> Iterator[str]:
@@ -45,6 +47,9 @@ def find_strange_members(evidence: Evidence) -> Iterator[str]:
     for moment, phase in _BEFORE.items():
         if (notes.began(phase) is not None) > moments.count(moment) or moments.count(moment) > 1:
             yield f"the members are noted {moments.count(moment)} times at the moment {moment}"
+    ended = sum(row["type"] != "invoke" for row, _ in _operations(evidence))
+    if notes.planned and moments.count("operation") != ended and "nemesis-died" not in notes.kinds:
+        yield f"{ended} operations on the topology ended, and the members are noted {moments.count('operation')} times behind one"
     if strange := sorted({str(moment) for moment in moments} - {"boot", "operation", *_BEFORE}):
         yield f"a note of the members is of no moment of a run, but of {listing(strange)}"
     shapes = [text for row, value in noted for text in _find_strange_shape(row, value)]
@@ -72,10 +77,11 @@ def _find_strange_shape(row: Mapping[str, Any], value: Mapping[str, Any]) -> Ite
 def _find_changed_members(evidence: Evidence, noted: Sequence[Note]) -> Iterator[str]:
     """Yield where two notes differ in what no operation can have changed, and where what is expected does not follow."""
     first = noted[0][1]["members"]
-    concerned = {node for _, value in _operations(evidence) for node in value.get("nodes") or ()}
+    changing = [note for note in _operations(evidence) if note.event["f"] not in _KEEPING]
+    concerned = {node for _, value in changing for node in value.get("nodes") or ()}
     # A node that becomes another version keeps its address; 6.0 gives it another host id.
     upgrades = {upgrade.index for upgrade in evidence.notes.upgrades.operations}
-    begun = [value for row, value in _operations(evidence) if row["type"] == "invoke" and row["index"] not in upgrades]
+    begun = [value for row, value in changing if row["type"] == "invoke" and row["index"] not in upgrades]
     moved = {node for value in begun for node in value.get("nodes") or ()}
     initial = {node: member["expected"] for node, member in first.items()}
     for row, value in noted:
@@ -151,13 +157,16 @@ def find_strange_operations(evidence: Evidence) -> Iterator[str]:
 
 
 def _find_strange_end(asked: Note, ended: Note) -> Iterator[str]:
-    changed = sorted(name for name, value in asked.value.items() if ended.value.get(name) != value)
+    names = (asked.value.keys() | ended.value.keys()) - {"effect"}
+    changed = sorted(name for name in names if asked.value.get(name) != ended.value.get(name))
     if changed:
         yield f"its {listing(changed)} is not what was asked"
     kind, error = ended.event["type"], ended.event["error"]
     effect = ended.value.get("effect")
     attempts = effect.get("attempts") if isinstance(effect, dict) else None
     if attempts is None:
+        if kind == "ok" and error is None:
+            yield "it was acknowledged, and what was attempted is not noted"
         return
     if not isinstance(attempts, list) or not all(map(_is_attempt, attempts)):
         yield "its attempts do not say what attempts say"

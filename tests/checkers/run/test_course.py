@@ -279,9 +279,10 @@ def test_a_phase_that_began_twice_is_a_gap() -> None:
 
 
 def test_a_node_that_joined_was_started_as_no_other() -> None:
+    attempt = '{"outcome": "ok", "command": "join", "node": "n3", "seconds": 0, "answer": "", "timed_out": false}'
     joined = [
         '@45 -- n3 invoke bootstrap {"operation": 1, "becomes": {"n3": "normal"}}',
-        '@46 -- n3 ok bootstrap {"operation": 1, "becomes": {"n3": "normal"}}',
+        f'@46 -- n3 ok bootstrap {{"operation": 1, "becomes": {{"n3": "normal"}}, "effect": {{"attempts": [{attempt}]}}}}',
     ]
     lines = course(shown='"agreed": true, "versions": {"n1": "v", "n2": "v", "n3": "v"}')
     read = ["@150 settled n1,n2,n3 keyspace k", READ[1]]

@@ -94,6 +94,11 @@ def cases() -> Iterator[Any]:
         yield pytest.param(nemesis, cut, dropped(0, 0), GRUDGE, False, id=f"{nemesis}: nothing was dropped")
         yield pytest.param(nemesis, cut, dropped(0, 3), GRUDGE, False, id=f"{nemesis}: counters")
         yield pytest.param(nemesis, cut, dropped(3, 3, "n2"), GRUDGE, False, id=f"{nemesis}: of another node")
+        yield pytest.param(nemesis, cut, dropped(3, 3, means="nftables"), GRUDGE, False, id=f"{nemesis}: other means")
+        bare = {"observed": True, "packets": 3, "nodes": {"n1": [{"means": "iptables", "rules": [], "packets": 3}]}}
+        yield pytest.param(nemesis, cut, bare, GRUDGE, False, id=f"{nemesis}: rules that went")
+        yield pytest.param(nemesis, cut, {"observed": True, "packets": 0}, GRUDGE, False, id=f"{nemesis}: no counters")
+        yield pytest.param(nemesis, {"nodes": cut["nodes"]}, dropped(3, 3), GRUDGE, False, id=f"{nemesis}: unseen")
         entry, left = rules("x", node="n2", means="neighbour"), dropped(None, 0, "n2", "neighbour")
         yield pytest.param(nemesis, entry, left, GRUDGE, True, id=f"{nemesis} by entries, which count nothing")
     yield pytest.param("fill-disk", {"observed": True}, {"observed": True}, {}, True, id="another nemesis")
@@ -114,3 +119,4 @@ def test_a_fault_that_was_healed_without_an_effect_is_named() -> None:
     begin = {"id": 0, "nemesis": "x", "nodes": ["n1"], "effect": {"observed": True}}
     assert list(find_false_effects(begin, {"id": 0})) == ["was healed, and what it left is not noted"]
     assert list(find_false_effects({"id": 0, "nemesis": "x"}, {"id": 0})) == [], "as in histories of before"
+    assert list(find_false_effects({"id": 0, "nemesis": "x"}, {"id": 0, "effect": {}})) != []

@@ -63,9 +63,19 @@ def test_a_frozen_node_that_an_operation_ended_was_frozen_until_then(replaced, b
             "membership",
             {"at": "boot", "members": {name: {"state": "normal", "expected": "normal"} for name in ("n1", "n2")}},
         ),
-        ("fault-begins", note(effect={"observed": began})),
+        (
+            "fault-begins",
+            note(
+                nemesis="pause", effect={"observed": began, "nodes": {"n1": {"before": "running", "after": "paused"}}}
+            ),
+        ),
         ("replace", operation),
-        ("fault-ends", note(effect={"observed": False, "nodes": {"n1": {"before": "stopped", "after": "stopped"}}})),
+        (
+            "fault-ends",
+            note(
+                nemesis="pause", effect={"observed": False, "nodes": {"n1": {"before": "stopped", "after": "stopped"}}}
+            ),
+        ),
         (
             "membership",
             {
@@ -170,9 +180,19 @@ def test_a_fault_that_ended_as_another_one_than_it_began_leaves_the_run_unknown(
 
 
 def test_an_end_that_does_not_say_whether_there_was_an_effect_leaves_the_run_unknown():
+    begun = ("fault-begins", note(effect={"observed": True}))
     for effect in ({}, {"nodes": {}}, {"observed": None}):
-        assert judged(SEEN[0], ("fault-ends", note(effect=effect))).valid == "unknown"
-    assert judged(SEEN[0], ("fault-ends", note(effect={"healed": None}))).valid is True
+        assert judged(begun, ("fault-ends", note(effect=effect))).valid == "unknown"
+    assert judged(begun, ("fault-ends", note(effect={"healed": None}))).valid is True
+    assert judged(SEEN[0], ("fault-ends", note(effect={"healed": None}))).valid == "unknown", "its begin says nothing"
+
+
+def test_a_server_that_went_on_after_it_was_killed_leaves_the_run_unknown():
+    kill = {"id": 0, "nemesis": "kill", "nodes": ["n1"], "parameters": {}}
+    back = ("fault-ends", {**kill, "effect": {"observed": True, "nodes": {"n1": {"seconds": 1.0, "after": "running"}}}})
+    for after, valid in (("stopped", True), ("running", "unknown")):
+        down = {"observed": True, "nodes": {"n1": {"before": "running", "after": after}}}
+        assert judged(("fault-begins", {**kill, "effect": down}), back).valid == valid
 
 
 def test_a_plan_that_lists_other_than_as_many_faults_as_it_counts_leaves_the_run_unknown():

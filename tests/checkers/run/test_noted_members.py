@@ -119,8 +119,7 @@ def test_a_host_id_that_was_not_known_is_learnt() -> None:
 def test_the_host_id_of_a_node_that_joined_is_its_new_one() -> None:
     after = deepcopy(JOINED)
     after["n3"]["host_id"] = "another"
-    lines = [line for line in operation() if "membership" not in line]
-    assert strange(*notes(after=after), *lines, ring={"n3": "another"}) == []
+    assert strange(*notes(after=after), *operation(), ring={"n3": "another"}) == []
 
 
 def damaged() -> Iterator[Any]:
@@ -197,8 +196,47 @@ def test_a_node_that_becomes_another_version_keeps_its_address_but_not_its_host_
     ]
     after = deepcopy(THREE)
     after["n2"]["host_id"] = "another"
+    lines.append(note(15_001, "operation", after))
     assert strange(*notes(after=after), *lines) == []
     after["n2"]["address"] = "10.0.0.9"
     assert set(strange(*notes(after=after), *lines)) == {
         "the notes of the members differ on n2, and no operation concerns the difference"
     }
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_note_of_the_members_behind_an_operation_that_is_missing_is_strange(*, kept: bool) -> None:
+    lines = [line for line in operation() if kept or "membership" not in line]
+    found = strange(*notes(after=JOINED), *lines)
+    assert (found == []) is kept, found
+    died = '@30 -- info nemesis-died {"nemesis": "bootstrap", "error": "E"}'
+    assert strange(died, *notes(after=JOINED), *lines) == []
+
+
+@pytest.mark.parametrize("f", ["everyday", "reload-table"])
+@pytest.mark.parametrize("field", ["address", "host_id"])
+def test_maintenance_changes_no_address_and_no_host_id(f: str, field: str) -> None:
+    value = {"operation": 1, "nodes": ["n2"], "parameters": {"kind": "flush"}, "becomes": {"n2": "normal"}}
+    ends = {**value, "effect": {"attempts": [ATTEMPT]}}
+    lines = [
+        f"@10000 -- n2 invoke {f} {orjson.dumps(value).decode()}",
+        f"@15000 -- n2 ok {f} {orjson.dumps(ends).decode()}",
+    ]
+    after = deepcopy(THREE)
+    assert strange(*notes(after=after), *lines, note(15_001, "operation", after)) == []
+    after["n2"][field] = "other"
+    assert strange(*notes(after=after), *lines, note(15_001, "operation", after)) != []
+
+
+@pytest.mark.parametrize("name", ["nodes", "parameters"])
+def test_an_operation_whose_begin_lacks_what_its_end_says_is_strange(name: str) -> None:
+    begin, *rest = operation()
+    head, _, text = begin.partition(" {")
+    value = orjson.loads("{" + text)
+    del value[name]
+    assert strange(*notes(after=JOINED), f"{head} {orjson.dumps(value).decode()}", *rest) != []
+
+
+def test_an_operation_that_was_acknowledged_says_what_was_attempted() -> None:
+    assert strange(*notes(after=JOINED), *operation()) == []
+    assert strange(*notes(after=JOINED), *operation(effect={"seconds": 1.0})) != []
