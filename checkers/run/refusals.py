@@ -9,8 +9,8 @@ admit it (an object exists already, does not exist, or is still in use): unless 
 
 - through a coordinator that was whole all the time and for a while before, with enough whole nodes beside it;
 - reads and writes of a table that was certainly there: created with an acknowledgement, dropped by no possible change, and
-  left alone for a while, in which the change reaches every node. Without any possible drop in the run an object of
-  which the history has no CREATE, and none of its keyspace, counts, too.
+  left alone for a while, in which the change reaches every node. An object of which the history has no CREATE and no possible
+  drop, and none of its keyspace, counts, too.
 
 An ALTER of unknown outcome may take effect at any time after its begin, once: a storm that it explains then is a doubt.
 
@@ -391,7 +391,7 @@ class _Tables:
             self._known[key] = self._life(key)
         life = self._known[key]
         if life is None:
-            return not self._has_drops and not self._is_of_this_run(key)
+            return not self._may_be_gone(key) and not self._is_of_this_run(key)
         return (
             life.begins <= row["invoked"]
             and (life.ends is None or row["completed"] < life.ends)
@@ -412,6 +412,11 @@ class _Tables:
             for change in self._changes.on(subject)
             if change.type == "info" and change.f in ALTERS and change.invoked <= until
         ]
+
+    def _may_be_gone(self, key: str) -> bool:
+        """Tell if something may have dropped the table of a key, or its keyspace."""
+        table = _table_of(key)
+        return bool(self._changes.drops(table) or self._changes.texts(table.keyspace))
 
     def _is_of_this_run(self, key: str) -> bool:
         """Tell if the history has a CREATE of this table or of its keyspace, with whatever answer: it was not there before."""

@@ -272,6 +272,15 @@ def test_a_drop_of_another_table_is_no_excuse() -> None:
     assert [found.type for found in verdict(calls(ROW, REFUSED), dropped).anomalies] == ["refused-operations"]
 
 
+def test_a_drop_explains_refusals_of_what_it_may_have_dropped_alone() -> None:
+    """Tables and keyspaces of which the history has no CREATE were there before it."""
+    storm = calls(ROW.replace("k.t", "old.t"), REFUSED)
+    drops = {"drop-table k.t": True, "drop-table old.z": True, "drop-table old.t": False, "drop-keyspace old": False}
+    for drop, found in drops.items():
+        lines = ["@19000 p901 n1 invoke " + drop, "@19100 p901 n1 ok"]
+        assert bool(attempts(storm, lines)) is found, drop
+
+
 # ── changes of unknown outcome that take effect late ─────────────────────────────────────────────────────────────────
 
 
