@@ -95,11 +95,12 @@ def _find(case: Evidence) -> Findings:
     clock = WallClock(case)
     found: dict[tuple[SchemaObject, str], _Found] = {}
     judged: set[SchemaObject] = set()
+    readers = {**_READERS, "table": partial(_table, shows_frozen=_shows_frozen(case))}
     for schema in case.readings.schemas:
         for subject in map(SchemaObject._make, schema.objects()):
             judged.add(subject)
             if parts.is_known(subject):
-                for strange in _READERS[subject.kind](schema, subject, parts, clock):
+                for strange in readers[subject.kind](schema, subject, parts, clock):
                     key = f"{strange.part} {orjson.dumps(strange.shown).decode()} {strange.text}"
                     one = found.setdefault((subject, key), _Found(strange))
                     one.places.setdefault(schema.phase, []).append(schema.node)
@@ -133,9 +134,12 @@ def _made_though_there(case: Evidence, parts: PossibleParts) -> Iterator[Doubt]:
 # ── tables ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _table(schema: NodeSchema, subject: SchemaObject, parts: PossibleParts, clock: WallClock) -> _Strangers:
+def _table(
+    schema: NodeSchema, subject: SchemaObject, parts: PossibleParts, clock: WallClock, *, shows_frozen: bool = False
+) -> _Strangers:
     table = schema.tables[subject.keyspace, subject.name]
-    shows_places, shows_frozen = _shows_places(schema), _shows_frozen(schema)
+    shows_places = _shows_places(schema)
+    shows_frozen = shows_frozen or _is_frozen_shown_by(schema)
     for name, shown in table.columns.items():
         described = table.definition["columns"][name]
         values = parts.values(Part(subject, "column", name))
@@ -155,7 +159,16 @@ def _shows_places(schema: NodeSchema) -> bool:
     return any(column.position >= 0 for table in schema.tables.values() for column in table.columns.values())
 
 
-def _shows_frozen(schema: NodeSchema) -> bool:
+def _shows_frozen(case: Evidence) -> bool:
+    """Tell if any node showed at any time that a type is frozen, in a run in which all are of one version."""
+    if case.notes.upgrades.operations:
+        return False
+    tables = (seen.definition for seen in case.sightings("table"))
+    columns = (each.get("columns") for each in tables if isinstance(each, dict))
+    return any("frozen<" in str(column.get("type")) for some in columns if some for column in some.values())
+
+
+def _is_frozen_shown_by(schema: NodeSchema) -> bool:
     """Tell if this system says that a type is frozen, as all do that tell their memory in statements."""
     return schema.shows_memory == "statements" or any(
         "frozen<" in column.type for table in schema.tables.values() for column in table.columns.values()

@@ -121,6 +121,19 @@ def test_a_frozen_type_that_is_not_frozen_is_found_where_others_are() -> None:
     assert one.evidence["part"] == "column y"
 
 
+@pytest.mark.parametrize(("seen", "upgraded", "strange"), [(True, False, 1), (False, False, 0), (True, True, 0)])
+def test_the_only_frozen_type_is_missed_if_it_was_shown_before(*, seen: bool, upgraded: bool, strange: int) -> None:
+    history = [*KEYSPACE, *TYPE, "@7 p1 n2 invoke create-table k.t a:int* x:frozen<u>", "@8 p1 n2 ok"]
+    step = '{"operation": 1, "nodes": ["n1"], "parameters": {"stage": "node", "to": "y"}, "becomes": {"n1": "normal"}}'
+    history += [f"@9 -- n1 invoke rolling-upgrade {step}"] if upgraded else []
+    plain = {"kind": "regular", "position": -1}
+    kept = [f"{ALL} type k.u f0:int f1:text"]
+    before = {"a": COLUMNS["a"], "x": {"type": "frozen<u>" if seen else "u", **plain}}
+    running = table(before).replace(ALL, "@10 running n1")
+    lost = {**before, "x": {"type": "u", **plain}}
+    assert len(found(history, [*kept, running, table(lost)])) == strange
+
+
 def test_words_that_cql_has_no_type_for_are_not_judged() -> None:
     columns = with_column("c", type="org.apache.cassandra.db.marshal.SomeType")
     assert found([*KEYSPACE, *TABLE], [table(columns)]) == []
