@@ -46,6 +46,8 @@ _NO_REFUSAL: Final = re.compile(rf"{NO_ANSWER}|{NOT_OFFERED.removeprefix('(?i)')
 """Errors of a change that the system did not answer, or never offers, or that a client of ours did not ask for; up to 1.1
 changes that meet are refused for a disagreement."""
 _RECOVERY_NS: Final = 10_000_000_000
+_HEARD_NS: Final = 2_000_000_000
+"""How long after an entry of a log was acknowledged every coordinator that nothing disturbs has it: entries are sent to all at once."""
 
 
 def find_misplaced_answers(evidence: Evidence) -> Iterator[str]:
@@ -146,11 +148,14 @@ def _is_undisturbed(evidence: Evidence, change: PairedOperation) -> bool:
 def _find_unknown_owners(evidence: Evidence) -> Iterator[str]:
     """Yield how many changes were refused because their keyspace is not there, by a coordinator that must know it.
 
-    One that acknowledged the CREATE knows it from then on, and so does any other one that asks the log before it answers.
+    One that acknowledged the CREATE knows it from then on, and so does any other one that asks the log before it answers. One that
+    follows a log without asking has heard of it a while later, where nothing disturbs it.
     """
     changes = evidence.changes
     schemas = evidence.readings.schemas
-    asks_first = bool(schemas) and all(schema.asks_before_it_answers for schema in schemas)
+    heard_ns = None
+    if schemas and all(schema.follows_log for schema in schemas):
+        heard_ns = 0 if all(schema.asks_before_it_answers for schema in schemas) else _HEARD_NS
     found = [
         change
         for change in changes.all
@@ -158,7 +163,7 @@ def _find_unknown_owners(evidence: Evidence) -> Iterator[str]:
         and change.f in SCHEMA_CHANGES
         and change.f != "create-keyspace"
         and _is_without_keyspace(change)
-        and _is_known(changes, change, by_all=asks_first)
+        and _is_known(changes, change, heard_ns=heard_ns)
         and _is_undisturbed(evidence, change)
     ]
     if found:
@@ -173,18 +178,25 @@ def _is_without_keyspace(change: PairedOperation) -> bool:
     return re.search(f"(?i){absent}", change.error or "") is not None
 
 
-def _is_known(changes: SchemaChanges, change: PairedOperation, *, by_all: bool) -> bool:
-    """Tell if the coordinator of a change certainly knew its keyspace: nothing possible can have removed it since its CREATE."""
+def _is_known(changes: SchemaChanges, change: PairedOperation, *, heard_ns: int | None) -> bool:
+    """Tell if the coordinator of a change certainly knew its keyspace: nothing possible can have removed it since its CREATE.
+
+    `heard_ns` is how long after an acknowledgement the other coordinators have heard of it; None: that is not known.
+    """
     keyspace = SchemaObject("keyspace", change.argument["keyspace"], "")
     ended = change.invoked if change.completed is None else change.completed
     removals = [one for one in changes.drops(keyspace) if one.invoked <= ended]
     return not changes.texts(keyspace.keyspace) and any(
         certainly_applied(create)
-        and (by_all or create.node == change.node)
+        and (create.node == change.node or _has_heard(create, change, heard_ns))
         and create.entirely_before(change)
         and all(removal.entirely_before(create) for removal in removals)
         for create in changes.creates(keyspace)
     )
+
+
+def _has_heard(create: PairedOperation, change: PairedOperation, heard_ns: int | None) -> bool:
+    return heard_ns is not None and create.completed is not None and create.completed + heard_ns <= change.invoked
 
 
 def _find_silent_phases(evidence: Evidence, times: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Iterator[str]:

@@ -427,6 +427,24 @@ def test_where_coordinators_ask_first_all_of_them_know_what_was_acknowledged(
         assert bool(list(find_misplaced_answers(Evidence.of(records)))) is expected
 
 
+@pytest.mark.parametrize(
+    ("authority", "at", "strange_then"), [("log", 2002, False), ("log", 2003, True), ("disk", 9000, False)]
+)
+def test_a_coordinator_that_follows_a_log_has_heard_of_a_keyspace_two_seconds_later(
+    authority: str, at: int, *, strange_then: bool
+) -> None:
+    reading = f'settled n1,n2 version v9 {{"authority": "{authority}"}}'
+    refused = without_keyspace(node="n2", at=at)
+
+    def found(*more: str) -> list[str]:
+        evidence = Evidence.of(judged([*WHOLE, *refused, *more], [reading]))
+        return [text for text in find_misplaced_answers(evidence) if "which their coordinator knew" in text]
+
+    assert bool(found()) is strange_then
+    assert found(*made("drop-keyspace k", "info Timeout", at=1900)) == []
+    assert found(*fault(1000, 1500)) == []
+
+
 def test_an_operation_on_the_ring_that_begins_long_after_a_change_was_asked_for_explains_its_refusal() -> None:
     slow = ["@25000 p25 n1 invoke add-column k.t c:int", f"@60000 p25 n1 {REFUSED}"]
     assert refusals([*TABLE_LONG_AGO, *slow])
