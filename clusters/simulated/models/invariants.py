@@ -392,6 +392,14 @@ class LogInvariants:
             text = f"{node.name} at epoch {enacted} serves one of epoch {epoch}"
             self._report(node, "a replica serves nobody who knows another definition", text)
 
+    def refused(self, node: Node, table_id: str, epoch: int, enacted: int) -> None:
+        """Take note of a replica that refuses a request because its coordinator knew an earlier epoch, and the table has changed since."""
+        outcomes = [self._outcomes.get(each) for each in range(epoch, enacted + 1)]
+        known = [None if each is None else _definition(each.schema, table_id) for each in outcomes]
+        if known and None not in known and all(each == known[0] for each in known):
+            text = f"{node.name} at epoch {enacted} refuses one of epoch {epoch}, since which the table is the same"
+            self._report(node, "a replica refuses nobody who knows its definition", text)
+
     def published(self, node: Node, metadata: _Metadata) -> None:
         """Take note of the metadata that a node serves from now on."""
         epoch, topology = metadata.epoch, metadata.topology

@@ -528,6 +528,8 @@ class MetadataLog:
         if message.epoch > metadata.epoch and metadata.changed.get(table_id, 0) < message.epoch:
             return self._catch_up_first(node, message)
         if metadata.changed.get(table_id, 0) > message.epoch:
+            if self._invariants is not None:
+                self._invariants.refused(node, table_id, message.epoch, metadata.epoch)
             _server(node).answer(message, Failure("COORDINATOR_BEHIND"))
             return None
         if self._invariants is not None:

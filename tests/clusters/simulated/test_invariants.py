@@ -460,6 +460,23 @@ def test_what_is_enacted_outlives_a_restart_and_is_served_before_it_is_acknowled
     ]
 
 
+def test_a_replica_refuses_nobody_who_knows_its_definition():
+    nodes = nodes_named(NAMES)
+    seen = LogInvariants(Breaches())
+    schema, _ = rows_of_a_table()
+    table = schema["k"].tables["t"]
+    wider = replace(table, columns={**table.columns, "v": Column("text", "regular")})
+    for epoch, tables in ((4, {}), (5, {"t": table}), (6, {"t": wider}), (7, {"t": table}), (8, {"t": table})):
+        seen.published(
+            nodes["n1"], SimpleNamespace(epoch=epoch, schema={"k": Keyspace("k", {}, tables)}, topology=Topology())
+        )
+    for epoch, enacted in ((4, 5), (5, 6), (5, 7), (9, 8), (3, 5)):  # not there yet, another one, meanwhile, ahead, not seen
+        seen.refused(nodes["n2"], table.id, epoch, enacted)
+    assert said(nodes) == []
+    seen.refused(nodes["n2"], table.id, 7, 8)
+    assert said(nodes) == ["a replica refuses nobody who knows its definition"]
+
+
 def test_a_replica_serves_nobody_who_knows_another_definition():
     nodes = nodes_named(NAMES)
     seen = LogInvariants(Breaches())
