@@ -54,6 +54,8 @@ class Change:
     gives: Sequence[str] = ()
     """Anomalies of that seed, or "failed" for a model that breaks down."""
     options: Mapping[str, str] = field(default_factory=dict)
+    harmless: str = ""
+    """The reason why no seed can show it; empty: it does harm."""
 
 
 @dataclass(frozen=True)
