@@ -160,13 +160,7 @@ class Migrations:
                 return False
             if not sent.is_new and sent.definition is not None:
                 yield Sleep(node.kernel.cost_ns(*ROUND_TRIP_NS))
-            living = server_of(node).gossip.peers_alive()
-            yield C1
-            asked: Mapping[str, str | None] = {}
-            if "no-agreement" not in self.flaws and not self._is_ordered:
-                asked = yield from self._require_agreement(node)
-            if self._invariants is not None and not self._is_ordered:
-                self._invariants.agreed(node, life.version, asked, living)
+            yield from self._begin(node)
             yield C2
             if self._is_ordered and life.version != on_top_of:
                 continue
@@ -182,6 +176,16 @@ class Migrations:
         yield C4
         server_of(node).gossip.tell()
         return True
+
+    def _begin(self, node: Node) -> Steps:
+        """Begin a change, which needs the agreement of all who live where nothing else orders it. Raises ServerSaid."""
+        living = server_of(node).gossip.peers_alive()
+        yield C1
+        asked: Mapping[str, str | None] = {}
+        if "no-agreement" not in self.flaws and not self._is_ordered:
+            asked = yield from self._require_agreement(node)
+        if self._invariants is not None and not self._is_ordered:
+            self._invariants.agreed(node, _life(node).version, asked, living)
 
     def _require_agreement(self, node: Node) -> Steps:
         """Refuse a change while living nodes have other versions. Returns the versions of those who were asked, None of who did not answer. Raises ServerSaid."""

@@ -470,7 +470,13 @@ def test_a_replica_refuses_nobody_who_knows_its_definition():
         seen.published(
             nodes["n1"], SimpleNamespace(epoch=epoch, schema={"k": Keyspace("k", {}, tables)}, topology=Topology())
         )
-    for epoch, enacted in ((4, 5), (5, 6), (5, 7), (9, 8), (3, 5)):  # not there yet, another one, meanwhile, ahead, not seen
+    for epoch, enacted in (
+        (4, 5),
+        (5, 6),
+        (5, 7),
+        (9, 8),
+        (3, 5),
+    ):  # not there yet, another one, meanwhile, ahead, not seen
         seen.refused(nodes["n2"], table.id, epoch, enacted)
     assert said(nodes) == []
     seen.refused(nodes["n2"], table.id, 7, 8)
@@ -737,7 +743,7 @@ def test_migrations_are_sent_and_carried_out_in_their_order():
 
 
 def test_a_start_serves_what_is_on_the_disk():
-    schema, rows = rows_of_a_table()
+    _, rows = rows_of_a_table()
     node = merged_on(rows)
     MergeInvariants(Breaches()).started(node)
     assert node.said == []

@@ -49,9 +49,13 @@ def test_what_a_snapshot_has_is_forgotten_but_for_the_members():
 
 
 def raft_of(role):
-    machine = Machine(role=lambda _node: role, committed=lambda _node: None, image=lambda _node: None, take_over=lambda *_: None)
+    machine = Machine(
+        role=lambda _node: role, committed=lambda _node: None, image=lambda _node: None, take_over=lambda *_: None
+    )
     sent = []
-    node = SimpleNamespace(name="a", server=SimpleNamespace(send=lambda name, kind, body: sent.append((name, kind, body))))
+    node = SimpleNamespace(
+        name="a", server=SimpleNamespace(send=lambda name, kind, body: sent.append((name, kind, body)))
+    )
     return Raft(machine, frozenset()), node, sent
 
 

@@ -122,7 +122,10 @@ def places_of(storm):
 
 def test_faults_of_some_storms_of_the_log_follow_on_one_another():
     steps = ("raft/replicate/r2",)
-    passages = [sorted(int(place.partition("@")[2]) for place in places_of(storm) if ":" not in place) for storm in storms(steps)]
+    passages = [
+        sorted(int(place.partition("@")[2]) for place in places_of(storm) if ":" not in place)
+        for storm in storms(steps)
+    ]
     in_a_row = [each for each in passages if any(0 < later - first <= 3 for first, later in pairwise(each))]
     assert len(in_a_row) > 10
 
