@@ -55,7 +55,7 @@ DIGESTS = {
     "register": "1d09e82775f0ef14",
     "reloaded-rows": "64a570b39253a9c1",
     "rw-register": "42762c78e5bdfe7f",
-    "schema-churn": "3e789227bd25812e",
+    "schema-churn": "8d7432331a525174",
     "set": "fb01fec6d95be110",
 }
 

@@ -78,10 +78,12 @@ class Group:
     number: int
     workers: tuple[int, ...]
     keyspaces: tuple[str, ...]
+    plain: bool = False
+    """True if all keyspaces are plain."""
 
     def is_plain(self, keyspace: str) -> bool:
         """Return True for a keyspace in which not every form of a statement is drawn."""
-        return self.keyspaces.index(keyspace) % _PLAIN_KEYSPACE_EVERY == 0
+        return self.plain or self.keyspaces.index(keyspace) % _PLAIN_KEYSPACE_EVERY == 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,17 +26,17 @@ from functools import cache
 from itertools import count
 from pathlib import Path
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from schemaquake.harness.ddl.cql import statement
 from schemaquake.harness.ddl.rows import insert, read_rows
 from schemaquake.harness.errors import PlanError
 from schemaquake.harness.model.operation import JSON
-from schemaquake.harness.model.options import configured, names, option, truth, whole_number
+from schemaquake.harness.model.options import configured, names, one_of, option, truth, whole_number
 from schemaquake.harness.model.protocols import Context, FaultRequest, Phase, Worker
 from schemaquake.harness.model.steps import Invoke, Meet, Note, Step, Wait
 from schemaquake.workloads.churn.conditions import Condition, conditions_of
-from schemaquake.workloads.churn.drawing import PLAIN_TABLES, TABLES, WIDE_TABLE, drawable, known_cells
+from schemaquake.workloads.churn.drawing import PLAIN_TABLES, TABLES, WIDE_TABLE, drawable, known_cells, plain_cells
 from schemaquake.workloads.churn.earlier import read_met
 from schemaquake.workloads.churn.intended import IntendedKeyspace
 from schemaquake.workloads.churn.rounds import Group, Round, Rounds, base_objects
@@ -74,6 +74,11 @@ class ChurnOptions(CutOptions):
         parse=truth,
     )
     """Nothing races then: a coordinator that does not know yet what was acknowledged elsewhere answers wrongly."""
+    forms: Literal["all", "plain"] = option(
+        "all",
+        "all: every form of the grid's statements in two keyspaces of three; plain: in none",
+        parse=one_of("all", "plain"),
+    )
     coverage: tuple[str, ...] = option(
         (), "folders of earlier runs, with commas: what has not met in them comes first", parse=names
     )
@@ -133,6 +138,7 @@ def groups(context: Context) -> tuple[Group, ...]:
             group,
             tuple(index for index in range(workers) if index * number // workers == group),
             tuple(race_keyspace(context, SchemaChurn.name, turn * number + group) for turn in range(turns)),
+            _options(context).forms == "plain",
         )
         for group in range(number)
     )
@@ -148,10 +154,14 @@ def rounds_of(group: Group, context: Context) -> Rounds:
     return rounds
 
 
-def possible_cells(features: frozenset[str]) -> Sequence[str]:
-    """Return the cells that can be met on a system with these features."""
-    able = {each.name for each in (*drawable(features), *drawable(features, among=DATA))}
-    return [name for name, cell in known_cells().items() if {each.name for each in cell.statements} <= able]
+def possible_cells(features: frozenset[str], *, plain: bool = False) -> Sequence[str]:
+    """Return the cells that can be met on a system with these features, in plain keyspaces or in others."""
+    able = {each.name for each in (*drawable(features, every_form=not plain), *drawable(features, among=DATA))}
+    return [
+        name
+        for name, cell in known_cells().items()
+        if {each.name for each in cell.statements} <= able and (not plain or name in plain_cells())
+    ]
 
 
 def _options(context: Context) -> ChurnOptions:
@@ -178,7 +188,7 @@ def _churn(worker: Worker, context: Context) -> Iterator[Step]:
     rounds = rounds_of(group, context)
     rows = _Rows(worker, group, rounds.states, context.random("schema-churn", worker.index, "rows"))
     if worker.index == 0:
-        yield Note("meetings-planned", None, {"cells": len(possible_cells(context.features))})
+        yield Note("meetings-planned", None, {"cells": len(possible_cells(context.features, plain=group.plain))})
     mending: tuple[Invoke, ...] = ()
     for found in rounds:
         for place in range(_ROWS_A_ROUND - 1):

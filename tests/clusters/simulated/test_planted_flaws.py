@@ -53,7 +53,9 @@ PLANTED = {
         seed=2,
         named={"rate": 20, "time_limit_s": 25},
     ),
-    "replay-refused": Planted(SIX, "schema-churn", ("kill",), named={"rate": 40, "time_limit_s": 120}, seed=22),
+    "replay-refused": Planted(
+        SIX, "schema-churn", ("kill",), {"forms": "plain"}, seed=22, named={"rate": 40, "time_limit_s": 120}
+    ),
     "out-of-order": Planted(OLD["0.7"], "racing-ddl", options=ONCE, seed=1),
     "no-agreement": Planted(OLD["0.7"], "racing-ddl", options={"races": "1"}, seed=1),
     "uuid-clock": Planted(
@@ -76,7 +78,9 @@ PLANTED = {
         seed=7,
         named={"rate": 20, "time_limit_s": 30},
     ),
-    "short-snapshot": Planted(SCYLLA, "schema-churn", ("kill",), seed=4, named={"rate": 80, "time_limit_s": 100}),
+    "short-snapshot": Planted(
+        SCYLLA, "schema-churn", ("kill",), {"forms": "plain"}, seed=4, named={"rate": 80, "time_limit_s": 100}
+    ),
     "unordered-rows": Planted(
         SCYLLA,
         "schema-churn",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from dataclasses import replace
 from functools import cache
 from itertools import islice
 from random import Random
@@ -215,3 +216,13 @@ def test_churn_of_every_form_on_a_perfect_cluster_is_not_accused(seed: int, mode
     verdict = judge(perfect_run(EndingChurn(36), context, line="5.0"), engine="local", limit_s=120)
     assert [(one.type, one.explanation) for one in verdict.anomalies] == []
     assert CHURN.name == "schema-churn"
+
+
+def test_a_run_of_plain_keyspaces_has_no_other_forms() -> None:
+    context = replace(CONTEXT, options={"forms": "plain"})
+    (group,) = groups(context)
+    found = rounds(context, 90)
+    assert all(group.is_plain(each.keyspace) for each in found)
+    assert not any(each.rows for each in found)
+    assert {cell for each in found for cell in each.cells} & plain_cells()
+    assert set(possible_cells(FEATURES, plain=True)) < set(possible_cells(FEATURES)) & plain_cells()
