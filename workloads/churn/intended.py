@@ -254,8 +254,12 @@ class IntendedKeyspace:
                 column = value["primary_key"][0]
                 made = (value["base"], column)
                 base = self.tables.get(value["base"])
-                able = base is not None and base.columns.keys() >= set(value["primary_key"]) and not base.static
-                able = able and not base.columns[column].startswith(_MULTI_CELL)
+                able = (
+                    base is not None
+                    and base.columns.keys() >= set(value["primary_key"])
+                    and not base.static
+                    and not base.columns[column].startswith(_MULTI_CELL)
+                )
             case _:
                 made = IntendedIndex(value["table"], value["column"], value.get("using"))
                 table = self.tables.get(value["table"])
