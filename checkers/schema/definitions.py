@@ -80,6 +80,7 @@ class _Strange:
 
 
 _Strangers: TypeAlias = Iterator[_Strange]
+_Reader: TypeAlias = Callable[[NodeSchema, SchemaObject, PossibleParts, WallClock], _Strangers]
 
 
 @dataclass(slots=True)
@@ -95,7 +96,7 @@ def _find(case: Evidence) -> Findings:
     clock = WallClock(case)
     found: dict[tuple[SchemaObject, str], _Found] = {}
     judged: set[SchemaObject] = set()
-    readers = {**_READERS, "table": partial(_table, shows_frozen=_shows_frozen(case))}
+    readers: Mapping[str, _Reader] = {**_READERS, "table": partial(_table, shows_frozen=_shows_frozen(case))}
     for schema in case.readings.schemas:
         for subject in map(SchemaObject._make, schema.objects()):
             judged.add(subject)
@@ -332,7 +333,7 @@ def _whole(subject: SchemaObject, parts: PossibleParts, shown: Any, is_it: Calla
         yield _Strange("definition", shown, values)
 
 
-_READERS: Final[Mapping[str, Callable[[NodeSchema, SchemaObject, PossibleParts, WallClock], _Strangers]]] = {
+_READERS: Final[Mapping[str, _Reader]] = {
     "keyspace": _keyspace,
     "table": _table,
     "view": _view,
