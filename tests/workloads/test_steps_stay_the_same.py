@@ -55,7 +55,7 @@ DIGESTS = {
     "register": "1d09e82775f0ef14",
     "reloaded-rows": "64a570b39253a9c1",
     "rw-register": "42762c78e5bdfe7f",
-    "schema-churn": "8d7432331a525174",
+    "schema-churn": "7d5c0cae4bd9eb1a",
     "set": "fb01fec6d95be110",
 }
 

@@ -11,6 +11,7 @@ are meetings. A meeting in which some statement can succeed in no order is left 
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -452,9 +453,12 @@ def _can_exist(
 def _is_kept_by(removed: Object, objects: Sequence[Object]) -> bool:
     """Tell if something depends on this object before and after the race, so that it can be removed in no order.
 
-    A view keeps its table and all columns of it, an index its column.
+    A view keeps its table and all columns of it, an index its column, a column its type.
     """
     for each in objects:
+        types = {(side, name) for side, _ in each.nodes for name in re.findall(r"\{(\w+)\}", each.shape)}
+        if each.exists and not each.removed and types & set(removed.nodes):
+            return True
         wholes = {node for node in each.inside for other in objects if node in other.nodes for node in other.nodes}
         if each.exists and not each.removed and each.kind in {"view", "index"}:
             parts = removed.inside if each.kind == "view" else ()

@@ -174,7 +174,7 @@ def test_reads_and_writes_of_the_grid_have_keys_of_their_own() -> None:
         for _, each in found.rows
         if each.change.f == "insert"
     ]
-    assert len(written) > 10
+    assert len(written) > 3
     assert len(set(written)) == len(written)
     assert max(written) < -1_000_000
     assert not {worker for found in rounds(CONTEXT, 60) for worker, _ in found.rows if found.side_of(worker)}
