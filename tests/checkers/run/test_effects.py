@@ -81,7 +81,11 @@ def cases() -> Iterator[Any]:
     )
     strobe = {**CLOCKS, "kind": "strobe"}
     yield pytest.param("clock", shifted(), restored(0.0, toggles=3), strobe, True, id="strobe")
-    yield pytest.param("clock", shifted(), restored(77.7), strobe, False, id="a strobe without a switch")
+    yield pytest.param(
+        "clock", shifted(), restored(77.7, toggles=0), strobe, True, id="a strobe that ended before it switched"
+    )
+    yield pytest.param("clock", shifted(), restored(0.0, toggles=0), strobe, False, id="a strobe that nothing switched")
+    yield pytest.param("clock", shifted(), restored(0.0, toggles=3), CLOCKS, False, id="a jump that did not last")
     yield pytest.param(
         "clock", shifted(), restored(77.7) | {"broke_off": "E"}, strobe, True, id="a strobe that broke off"
     )
