@@ -32,7 +32,7 @@ class _Migration(Protocol):
 
 
 class _Agreement:
-    """What a coordinator has to know before it changes anything, in designs that ask for it."""
+    """The versions that a coordinator asks for before it changes anything, in designs that ask for them."""
 
     def __init__(self, breaches: Breaches) -> None:
         self._report = breaches.report
