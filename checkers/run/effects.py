@@ -41,7 +41,7 @@ def find_false_effects(begin: Mapping[str, Any], end: Mapping[str, Any] | None) 
     if not isinstance(left, dict):
         yield "was healed, and what it left is not noted"
         return
-    if known is not None and ("nodes" in found) != ("nodes" in left):
+    if known is not None and left.get("observed") is True and ("nodes" in found) != ("nodes" in left):
         yield "has an effect on nodes in one of the notes of its begin and its end alone"
     if known is not None and "nodes" in left and left.get("observed") is True and not _UNDONE & left.keys():
         yield from known[1](begin, left)
