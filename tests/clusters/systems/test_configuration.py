@@ -258,6 +258,11 @@ def test_nobody_waits_for_nobody(version):
 
 
 @pytest.mark.parametrize("version", KNOWN_VERSIONS)
+def test_a_joining_node_is_not_forgotten_because_the_ring_delay_is_short(version):
+    assert "-Dcassandra.gossip_quarantine_delay_ms=60000" in words(version)
+
+
+@pytest.mark.parametrize("version", KNOWN_VERSIONS)
 def test_nodetool_is_the_class_of_its_time(version):
     asked = tool_command(recipe(version), place(), java=Path("/bin/java"), class_path=JARS)
     tool = "NodeCmd" if version in until("2.0.17") else "NodeTool"
