@@ -142,10 +142,13 @@ class _Timeline:
         self.reads.sort(key=lambda read: read.invoked)
         self.elements: dict[Hashable, _Element] = {}
         self.unexpected: dict[Hashable, PairedOperation] = {}
+        self.refused: dict[Hashable, PairedOperation] = {}
         self.duplicated: dict[Hashable, PairedOperation] = {}
         for call in calls:
             if call.f == "add" and call.possible:
                 self.elements.setdefault(_hashable(call.argument), _Element(call.argument)).adds.append(call)
+            elif call.f == "add":
+                self.refused[_hashable(call.argument)] = call
         self._find_runs()
         self._invoked = np.array([read.invoked for read in self.reads], np.int64)
         ends = np.array([_end(read) for read in self.reads], np.int64)
@@ -306,19 +309,29 @@ class _Timeline:
     def _report_read(
         self, kind: str, key: str | None, value: Hashable, read: PairedOperation, operations: OperationLines
     ) -> Anomaly:
-        (line,) = operations.lines([read.index])
-        element = shortened(_json(_original(value)))
+        refused = self.refused.get(value) if kind == "unexpected-element" else None
+        if refused is not None and refused.invoked > _end(read):
+            refused = None  # it was seen before that
+        calls = [read] if refused is None else [refused, read]
+        element, evidence = shortened(_json(_original(value))), {"element": _original(value)}
         if kind == "duplicated-element":
             but = f"T1 shows {element} more than once."
+        elif refused is None:
+            but = f"T1 shows {element}, and nobody added it."
         else:
-            but = f"T1 shows {element}, and no add of it can have succeeded."
+            but = f"T2 shows {element}: T1, which was answered as refused, took effect."
+            evidence["refused_with"] = (refused.error or "").partition(":")[0]
         return anomaly(
             kind,
             objects=list_objects(key),
-            nodes=[] if read.node is None else [read.node],
-            ops=[read.index],
-            evidence={"element": _original(value)},
-            explanation=Argument(label([line]), "T1 must show each added element once, and no others.", but).render(),
+            nodes=[call.node for call in calls if call.node is not None],
+            ops=[call.index for call in calls],
+            evidence=evidence,
+            explanation=Argument(
+                label(operations.lines([call.index for call in calls])),
+                f"T{len(calls)} must show each added element once, and no others.",
+                but,
+            ).render(),
         )
 
 

@@ -394,14 +394,15 @@ def _fault_during(faults: Iterable[FaultWindow], statements: Sequence[Statement]
 
 
 def _mechanism(anomaly: Anomaly) -> str | None:
-    """Return the rule of the log that an anomaly broke, or the class of the exception that it quotes."""
+    """Return the rule of the log that an anomaly broke, the class of the exception that it quotes, or the error of what was refused."""
     evidence = anomaly.evidence if isinstance(anomaly.evidence, Mapping) else {}
     first = evidence.get("first")
     entries = list(first.values()) if isinstance(first, Mapping) else []
     quoted = [evidence.get("first_error"), *(entry.get("stack") for entry in entries if isinstance(entry, Mapping))]
     classes = (match[1] for text in quoted if isinstance(text, str) for match in _EXCEPTION.finditer(text))
     rule = evidence.get("rule")
-    named = [part for part in (rule if isinstance(rule, str) else None, next(classes, None)) if part]
+    told = (rule, next(classes, None), evidence.get("refused_with"))
+    named = [part for part in told if isinstance(part, str) and part]
     return " ".join(named) or None
 
 

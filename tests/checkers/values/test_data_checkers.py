@@ -77,6 +77,20 @@ def test_an_element_twice_and_one_that_nobody_added():
     assert judge(SetFull(), *ADDED, "p0 invoke add 2", "p0 info", *read("[1,2]")).valid is True
 
 
+def test_an_element_whose_add_was_refused_names_the_add_and_its_error():
+    lines = ("p0 invoke add 2", "p0 fail", *read("[1,2]"))
+    (found,) = judge(SetFull(), *ADDED, *lines).anomalies
+    assert found.ops == (2, 4)
+    assert "T2 shows 2: T1, which was answered as refused, took effect." in found.explanation
+    assert "refused_with" in found.evidence
+
+
+def test_an_element_that_was_shown_before_its_add_was_refused_was_added_by_nobody():
+    (found,) = judge(SetFull(), *ADDED, *read("[1,2]"), "p0 invoke add 2", "p0 fail").anomalies
+    assert found.ops == (2,)
+    assert found.explanation.endswith("But T1 shows 2, and nobody added it.")
+
+
 def test_a_lost_element_is_told_with_its_last_sighting():
     (found,) = judge(SetFull(), *ADDED, *read("[1]", "[]")).anomalies
     assert found.ops == (0, 2, 4)
