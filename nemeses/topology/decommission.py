@@ -20,10 +20,10 @@ from schemaquake.nemeses.topology import standard_options as standard
 from schemaquake.nemeses.topology.attempts import Recovery, all_up, changing, lacks, try_out
 from schemaquake.nemeses.topology.planning import (
     draw_recovery,
+    first_place,
     in_series,
     leavers_of,
     node_leaves,
-    place_of,
     plan_leaver,
 )
 
@@ -52,12 +52,11 @@ class Decommission:
     def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
         """Plan one decommission, or `count`. Raises PlanError."""
         plan = configured(self, context)
+        first = first_place(context, self.name)
 
         def one(number: int) -> Sequence[Fault]:
             recovery = draw_recovery(random, _WAYS, plan.after_failure, self.name)
-            return plan_leaver(
-                plan, context, random, place=place_of(context, self.name, number), after_failure=recovery
-            )
+            return plan_leaver(plan, context, random, place=first + number, after_failure=recovery)
 
         return in_series(plan, context, one, nodes_max=leavers_of(context, plan.node))
 

@@ -22,6 +22,7 @@ from schemaquake.nemeses.topology.standard_options import TopologyOptions
 __all__ = [
     "ANY",
     "draw_recovery",
+    "first_place",
     "in_series",
     "joiners_of",
     "leaver",
@@ -29,7 +30,6 @@ __all__ = [
     "nobody_changes",
     "node_leaves",
     "node_serves",
-    "place_of",
     "plan_joiner",
     "plan_leaver",
     "planned",
@@ -49,8 +49,8 @@ _FIRST_PLACES: Final = {"decommission": 0, "removenode": 1, "replace": 1, "assas
 """By nemesis that takes nodes away, in the order in which these get their places: the first place it has in a run of its own."""
 
 
-def place_of(context: Context, nemesis: str, number: int) -> int:
-    """Return the place, in the run's order of leaving nodes, of this operation of a nemesis, counted from 0.
+def first_place(context: Context, nemesis: str) -> int:
+    """Return the place, in the run's order of leaving nodes, of the first operation of a nemesis; its others have the places after it.
 
     The first kind of the run begins where it would begin alone. The others do, too, if that is free; where there is a series, they follow
     one another without a gap. Raises PlanError for a series that, with the other kinds, wants more nodes than can leave.
@@ -60,13 +60,11 @@ def place_of(context: Context, nemesis: str, number: int) -> int:
     if series and sum(counts.values()) > able:
         asked = ", ".join(f"{count} of {name}" for name, count in counts.items())
         raise PlanError(f"{asked}: each takes a node away, and {able} nodes of this run can leave; use more --nodes")
-    free = 0
+    places, free = dict(_FIRST_PLACES), 0
     for name, count in counts.items():
-        place = free if series and free else max(_FIRST_PLACES[name], free)
-        if name == nemesis:
-            return place + number
-        free = place + count
-    return _FIRST_PLACES.get(nemesis, 0) + number
+        places[name] = free if series and free else max(places[name], free)
+        free = places[name] + count
+    return places[nemesis]
 
 
 def _count_of(context: Context, nemesis: str) -> int:

@@ -24,10 +24,10 @@ from schemaquake.nemeses.topology.attempts import Recovery, all_up, changing, la
 from schemaquake.nemeses.topology.decommission import start_again
 from schemaquake.nemeses.topology.planning import (
     draw_recovery,
+    first_place,
     in_series,
     leavers_of,
     node_leaves,
-    place_of,
     plan_leaver,
 )
 
@@ -57,13 +57,14 @@ class RemoveNode:
     def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
         """Plan one removal, or `count`. Raises PlanError."""
         plan = configured(self, context)
+        first = first_place(context, self.name)
 
         def one(number: int) -> Sequence[Fault]:
             return plan_leaver(
                 plan,
                 context,
                 random,
-                place=place_of(context, self.name, number),
+                place=first + number,
                 how=plan.how,
                 loses_disk=True,
                 after_failure=draw_recovery(random, _WAYS, plan.after_failure, self.name),
@@ -105,13 +106,14 @@ class Assassinate:
     def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
         """Plan one assassination, or `count`. Raises PlanError."""
         plan = configured(self, context)
+        first = first_place(context, self.name)
 
         def one(number: int) -> Sequence[Fault]:
             return plan_leaver(
                 plan,
                 context,
                 random,
-                place=place_of(context, self.name, number),
+                place=first + number,
                 how=plan.how,
                 loses_disk=True,
                 repair=plan.repair,

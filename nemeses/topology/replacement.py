@@ -24,11 +24,11 @@ from schemaquake.nemeses.topology.bootstrap import join_again
 from schemaquake.nemeses.topology.decommission import start_again
 from schemaquake.nemeses.topology.planning import (
     ANY,
+    first_place,
     in_series,
     joiners_of,
     leaver,
     leavers_of,
-    place_of,
     planned,
     spare,
 )
@@ -63,12 +63,13 @@ class Replace:
         plan = configured(self, context)
         deaths = leavers_of(context, plan.node)
         nodes_max = min(deaths, joiners_of(context, plan.by)) if plan.address == "new" else deaths
-        return in_series(plan, context, partial(self._one, plan, context, random), nodes_max=nodes_max)
+        one = partial(self._one, plan, context, random, first_place(context, self.name))
+        return in_series(plan, context, one, nodes_max=nodes_max)
 
-    def _one(self, plan: Replace, context: Context, random: Random, number: int) -> Sequence[Fault]:
+    def _one(self, plan: Replace, context: Context, random: Random, first: int, number: int) -> Sequence[Fault]:
         drawn = random.choice(("new", "same")) if len(context.spares) > number else "same"
         address = drawn if plan.address == ANY else plan.address
-        dead = leaver(context, plan.node, place=place_of(context, self.name, number))
+        dead = leaver(context, plan.node, place=first + number)
         # From the last spare on, so that a bootstrap in the same run finds the first one free.
         successor = dead if address == "same" else spare(context, plan.by, self.name, place=-1 - number)
         if address == "new" and successor == dead:
