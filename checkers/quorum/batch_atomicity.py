@@ -27,7 +27,8 @@ from schemaquake.checkers.findings.explanation import listing, seconds
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.findings.tally import Tally
 from schemaquake.checkers.quorum.centers import find_centers
-from schemaquake.checkers.quorum.operations import count_replicas, find_replication_factors
+from schemaquake.checkers.quorum.levels import share_a_replica
+from schemaquake.checkers.quorum.operations import find_replication_factors
 from schemaquake.harness.errors import HistoryError
 from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict
@@ -188,7 +189,7 @@ class _Violations:
         return self._readings.get(table, ())
 
     def _must_show(self, reading: _Reading, batch: _Batch) -> bool:
-        return count_replicas(reading.level, self._copies) + count_replicas(batch.level, self._copies) > self._copies
+        return share_a_replica(batch.level, reading.level, self._copies)
 
     def _judge_acknowledged(self, number: int, batch: _Batch, unread: list[_Batch]) -> None:
         later = {

@@ -17,6 +17,8 @@ Finds: `missed-quorum-write`, `non-monotonic-quorum-read`, `under-replicated-val
 Where a keyspace has replicas in several data centres, LOCAL_QUORUM and LOCAL_ONE stand for replicas of the coordinator's, and EACH_QUORUM
 for a majority in each (`schemaquake.checkers.quorum.centers`).
 
+Where the replication factor is changed, `schemaquake.checkers.quorum.factors` follows what levels promise from one factor to the next.
+
 Levels that need not share a replica promise nothing: their stale reads are counted. Unknown: a put whose writetime no
 read returned and whose coordinator's clock cannot be trusted, if a later get shows an earlier put; failed probes that
 could have shown too few replicas. Sources: Gifford, "Weighted voting for replicated data" (SOSP 1979); CEP-21, quorum intersection;
@@ -25,23 +27,20 @@ CASSANDRA-14740 (monotonic quorum reads), CASSANDRA-14801 (quorums that do not i
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Literal
 
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.findings.tally import Tally
 from schemaquake.checkers.quorum.centers import find_centers, read_locations
 from schemaquake.checkers.quorum.evidence import report_violations
-from schemaquake.checkers.quorum.operations import list_replication_factors, read_quorum_operations
+from schemaquake.checkers.quorum.factors import FactorSeries
+from schemaquake.checkers.quorum.operations import read_quorum_operations
 from schemaquake.checkers.quorum.violations import find_violations
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Doubt, Stat, Verdict
 
 __all__ = ["Quorum"]
-
-
-_FACTORS_MOST: Final = 2
-"""The replication factors, one after another, under which quorums are judged; see `list_replication_factors`."""
 
 
 class Quorum:
@@ -60,13 +59,12 @@ class Quorum:
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:  # noqa: ARG002 - sorts of a few arrays
         """Judge every key. Raises HistoryError for operations that have no meaning (see `read_quorum_operations`)."""
-        listed = list_replication_factors(records.history)
-        factors = frozenset(listed)
         evidence = Evidence.of(records)
+        series = evidence.derive(FactorSeries)
         centers = find_centers(records.history)
         operations = read_quorum_operations(
             evidence,
-            factors=factors or {1},
+            series=series,
             centers=centers or {},
             locations=read_locations(evidence) if centers else {},
         )
@@ -78,13 +76,10 @@ class Quorum:
         if centers is None:
             text = "the replicas that each data centre has are not the same all the time, so what levels promise is not known"
             return Verdict.unknown(self.name, Doubt("undecided", text))
-        if not factors or len(listed) > _FACTORS_MOST:
-            known = (
-                f"the history has {', '.join(map(str, sorted(factors)))}" if factors else "no CREATE KEYSPACE is known"
-            )
-            text = f"the replication factor of the keyspace is not known: {known}"
+        if not series.factors:
+            text = "the replication factor of the keyspace is not known: no CREATE KEYSPACE is known"
             return Verdict.unknown(self.name, Doubt("undecided", text))
-        found = find_violations(operations, evidence.notes, factors=factors)
+        found = find_violations(operations, evidence.notes, series=series)
         tally = Tally(self.name)
         tally.add(*report_violations(operations, found))
         tally.doubt(*found.doubts)
@@ -94,7 +89,7 @@ class Quorum:
             "gets": len(operations.gets),
             "probes": len(operations.probes),
             "keys": len(operations.keys),
-            "replicas_max": Stat(max(factors), merge="max"),
+            "replicas_max": Stat(max(series.factors), merge="max"),
             **found.counts,
         }
         return tally.verdict(**stats)

@@ -108,7 +108,7 @@ class _Reporter:
 
     def under_replicated(self, owed: UnderReplicated) -> Anomaly:
         operations = self._operations
-        promised = int(operations.copies[owed.put])
+        promised = owed.promised
         held = {
             node: None if operations.version[probe] == NOTHING else self._render_value(probe)
             for node, probe in owed.probes.items()
@@ -129,8 +129,8 @@ class _Reporter:
             },
             explanation=Argument(
                 label([self._render_operation(owed.put)]),
-                f"T1 was acknowledged at {self._find_level(owed.put)}, so {promised} of {max(self._found.factors)} replicas have it, or "
-                "a later one.",
+                f"T1 was acknowledged at {self._find_level(owed.put)}, so {promised} of {owed.replicas} replicas have it, or a "
+                f"later one{self._after_changes()}.",
                 f"{phase_text(owed.phase)} a read at ONE through each replica shows {shows}: {few} can have it.",
             ),
         )
@@ -181,14 +181,14 @@ class _Reporter:
         )
 
     def _explain_overlap(self, order: str, first: int, other: int) -> str:
-        operations, factors = self._operations, self._found.factors
-        if len(factors) > 1:
-            levels = f"{operations.levels[first]} and {operations.levels[other]}"
+        operations, series = self._operations, self._found.series
+        if not series.is_constant:
+            by = [series.describe(operations.moments[operations.level[at]]) for at in (first, other)]
             return (
-                f"{order}; whichever of the replication factors {listing(map(str, factors))} either went by, answers at {levels} have a replica "
-                "in common, so T2 read from a replica that has the value of T1, or a later one."
+                f"{order}; T1 asked at {operations.levels[first]} by the replication factor {by[0]}, T2 at {operations.levels[other]} by {by[1]}, and "
+                f"whatever the changes of the factor ({series.describe_all()}) took of the copies of T1, T2 read from a replica that has its value, or a later one."
             )
-        (copies,) = factors
+        (copies,) = series.factors
         first_copies, second_copies = int(operations.copies[first]), int(operations.copies[other])
         if first_copies + second_copies <= copies:  # they meet in a data centre
             asked = listing(f"{self._find_level(at)} through {self._find_node(at)}" for at in (first, other))
@@ -197,6 +197,10 @@ class _Reporter:
             f"{order}; any {first_copies} and any {second_copies} of {copies} replicas share one ({first_copies} + {second_copies} > {copies}), so T2 read "
             "from a replica that has the value of T1, or a later one."
         )
+
+    def _after_changes(self) -> str:
+        series = self._found.series
+        return "" if series.is_constant else f", after the replication factors {series.describe_all()}"
 
     def _compare_writetimes(self, first: int, other: int) -> str:
         """Compare the writetimes of T1 and T2: `T1 has the writetime 12 µs, T2 11 µs`; bounds where they are not known."""

@@ -7,9 +7,8 @@ version `NOTHING`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -20,6 +19,8 @@ import pyarrow.compute as pc
 
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.quorum.centers import LOCAL, Asked, count_at, meet
+from schemaquake.checkers.quorum.factors import FactorSeries, Moment
+from schemaquake.checkers.quorum.levels import count_replicas
 from schemaquake.harness.errors import HistoryError
 from schemaquake.harness.history.pairing import pair
 from schemaquake.harness.model.operation import JSON
@@ -29,12 +30,8 @@ __all__ = [
     "NEVER",
     "NOTHING",
     "Operations",
-    "count_copies",
-    "count_replicas",
     "find_replication_factors",
-    "list_replication_factors",
     "read_quorum_operations",
-    "share_a_replica",
 ]
 
 Longs: TypeAlias = npt.NDArray[np.int64]
@@ -54,8 +51,9 @@ class Operations:
 
     `key` and `node` are positions in `keys` and `nodes`. `completed` of a put is `NEVER` unless it was acknowledged.
     `levels` are the levels of consistency, `level` their positions among the distinct ones (of local ones, those of each data centre are
-    distinct), `copies` their numbers of replicas;
-    `shares[w, r]` says whether answers at levels w and r have a replica in common. `version` of a read that found nothing is
+    distinct, and where the replication factor changed, those of each moment, `moments`), `copies` their numbers of replicas;
+    `shares[w, r]` says whether answers at levels w and r have a replica in common, `may_share[w, r]` whether they have by some of the factors
+    that they may have gone by. `version` of a read that found nothing is
     `NOTHING`; `writetime` is µs, −1 if unknown. `value` and `put` have one element per version: its value, and the
     position of its put, −1 without one.
     """
@@ -73,6 +71,9 @@ class Operations:
     levels: Sequence[str]
     level: Longs
     shares: Mask
+    may_share: Mask
+    moments: Sequence[Moment]
+    """By `level`."""
     copies: Longs
     invoked: Longs
     completed: Longs
@@ -105,13 +106,13 @@ class Operations:
 def read_quorum_operations(
     evidence: Evidence,
     *,
-    factors: Collection[int],
+    series: FactorSeries,
     centers: Mapping[str, int] = {},
     locations: Mapping[str, str] = {},
 ) -> Operations:
     """Read the puts, gets and probes of a history.
 
-    `factors` are the replication factors that requests may have gone by; `copies` are those of the greatest. If there are several data
+    `series` has the replication factors that requests may have gone by; `copies` are those of the greatest. If there are several data
     centres, `centers` has the replicas of each, and `locations` the data centre of each node that is known.
 
     Raises HistoryError for a value that is no integer, for a value that was put twice into one key, and for a level of
@@ -128,17 +129,31 @@ def read_quorum_operations(
     completed = pc.fill_null(rows["completed"], NEVER).to_numpy().copy()
     completed[(f == 0) & ~acknowledged] = NEVER
     levels = [str(document.get("consistency")) for document in requests]
+    invoked = rows["invoked"].to_numpy()
     asked = [
-        Asked(level, locations.get(nodes[at]) if centers and level in LOCAL else None)
-        for level, at in zip(levels, node.tolist(), strict=True)
+        (
+            Asked(level, locations.get(nodes[at]) if centers and level in LOCAL else None),
+            series.moment(nodes[at], began, ended),
+        )
+        for level, at, began, ended in zip(levels, node.tolist(), invoked.tolist(), completed.tolist(), strict=True)
     ]
-    kinds = sorted(set(asked), key=lambda each: (each.level, each.center or ""))
+    kinds = sorted(set(asked), key=lambda each: (each[0].level, each[0].center or "", each[1]))
+    place_of_kind = {each: place for place, each in enumerate(kinds)}
     if centers:
-        copies_by_kind = {each: count_at(each, centers) for each in kinds}
-        shares = [[meet(one, other, centers) for other in kinds] for one in kinds]
+        copies_by_kind = [count_at(each, centers) for each, _ in kinds]
+        shares = may_share = [[meet(one, other, centers) for other, _ in kinds] for one, _ in kinds]
     else:
-        copies_by_kind = {each: count_replicas(each.level, max(factors)) for each in kinds}
-        shares = [[share_a_replica(one.level, other.level, factors) for other in kinds] for one in kinds]
+        copies_by_kind = [count_replicas(each.level, max(series.factors, default=1)) for each, _ in kinds]
+        shares, may_share = (
+            [
+                [
+                    bool(series.factors) and series.share(one.level, moment, other.level, other_moment, certain=certain)
+                    for other, other_moment in kinds
+                ]
+                for one, moment in kinds
+            ]
+            for certain in (True, False)
+        )
     # A put has its value in its invocation, a read in its completion; an unanswered read has none.
     raw_values = [
         (document if kind == 0 else answer).get("value")
@@ -160,10 +175,12 @@ def read_quorum_operations(
         key=key,
         node=node,
         levels=levels,
-        level=np.array([kinds.index(each) for each in asked], np.int64),
+        level=(level := np.array([place_of_kind[each] for each in asked], np.int64)),
         shares=np.array(shares, np.bool_).reshape(len(kinds), len(kinds)),
-        copies=np.array([copies_by_kind[each] for each in asked], np.int64),
-        invoked=rows["invoked"].to_numpy(),
+        may_share=np.array(may_share, np.bool_).reshape(len(kinds), len(kinds)),
+        moments=[moment for _, moment in kinds],
+        copies=np.array(copies_by_kind, np.int64)[level],
+        invoked=invoked,
         completed=completed,
         version=version,
         writetime=np.where(has_writetime, writetimes, -1),
@@ -174,15 +191,6 @@ def read_quorum_operations(
 
 def find_replication_factors(history: pa.Table) -> frozenset[int]:
     """Find every replication factor that a possible CREATE or ALTER KEYSPACE may have set."""
-    return frozenset(list_replication_factors(history))
-
-
-def list_replication_factors(history: pa.Table) -> Sequence[int]:
-    """List the replication factors that possible CREATEs and ALTERs may have set, as they were asked for; none twice in a row.
-
-    Of more than two a node may have been a replica, ceased to be one, dropped its rows and become one again: then answers at
-    two levels owe each other nothing (`share_a_replica`).
-    """
     keyspace_changes = history.filter(
         pc.and_(
             pc.is_in(plain(history.select(["f"]))["f"], value_set=pa.array(["create-keyspace", "alter-keyspace"])),
@@ -191,40 +199,9 @@ def list_replication_factors(history: pa.Table) -> Sequence[int]:
     )
     changes = plain(pair(keyspace_changes))
     possible = changes.filter(pc.not_equal(changes["type"], "fail"))
-    factors = [_sum_copies(document.get("replication") or {}) for document in _parse_objects(possible["argument"])]
-    return [factor for factor, _ in groupby(factors)]
-
-
-def count_replicas(level: str, replication_factor: int) -> int:
-    """Count the replicas that an answer at this level stands for. Raises HistoryError for an unknown level."""
-    majority = replication_factor // 2 + 1
-    known = {"ONE": 1, "LOCAL_ONE": 1, "TWO": 2, "THREE": 3, "ALL": replication_factor}
-    known |= dict.fromkeys(("QUORUM", "LOCAL_QUORUM", "EACH_QUORUM"), majority)
-    if level not in known:
-        raise HistoryError(f"a put, get or probe at the level {level!r}: known are {', '.join(sorted(known))}")
-    return known[level]
-
-
-def share_a_replica(write: str, read: str, factors: Collection[int], *, lost: int = 0) -> bool:
-    """Return whether answers at these two levels have a replica in common, whichever of these factors each went by.
-
-    `lost` replicas lost their disk in between. Raises HistoryError for an unknown level.
-    """
-    return all(
-        (copies := count_copies(write, written, read_by) - lost) > 0
-        and copies + count_replicas(read, read_by) > read_by
-        for written in factors
-        for read_by in factors
+    return frozenset(
+        _sum_copies(document.get("replication") or {}) for document in _parse_objects(possible["argument"])
     )
-
-
-def count_copies(level: str, written: int, placed: int) -> int:
-    """Count the replicas of factor `placed` that hold, at least, what was acknowledged at this level by factor `written`.
-
-    The replicas of a lower factor are among those of a higher one, as SimpleStrategy places them. Raises HistoryError for an unknown
-    level.
-    """
-    return count_replicas(level, written) - max(0, written - placed)
 
 
 def _sum_copies(replication: Mapping[str, JSON]) -> int:

@@ -7,14 +7,16 @@ level from the moment it is acknowledged, whatever hints and repairs still do, s
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from schemaquake.checkers.evidence.node_schemas import PHASES
 from schemaquake.checkers.evidence.notes import Notes
 from schemaquake.checkers.findings.explanation import phase_text
+from schemaquake.checkers.quorum.factors import FactorSeries, Moment
 from schemaquake.checkers.quorum.latest import Latest
 from schemaquake.checkers.quorum.operations import Operations
 from schemaquake.checkers.quorum.versions import Versions
@@ -27,7 +29,7 @@ __all__ = ["Probed", "UnderReplicated", "find_under_replicated"]
 class UnderReplicated:
     """An acknowledged put (position in `Operations`), and the last answered probe of its key through each node.
 
-    The nodes `older` certainly hold an older value; `holders` are the other probed nodes.
+    The nodes `older` certainly hold an older value; `holders` are the other probed nodes. `promised` of `replicas` must have it.
     """
 
     phase: str
@@ -35,6 +37,8 @@ class UnderReplicated:
     probes: Mapping[str, int]
     holders: Sequence[str]
     older: Sequence[str]
+    promised: int
+    replicas: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,43 +50,71 @@ class Probed:
     judged: int
 
 
-def find_under_replicated(operations: Operations, order: Versions, notes: Notes, *, factors: Collection[int]) -> Probed:
+def find_under_replicated(operations: Operations, order: Versions, notes: Notes, *, series: FactorSeries) -> Probed:
     """Find the puts on too few replicas. With more nodes than copies a coordinator may be no replica: no key is judged.
 
-    Nor is one where nodes joined or left or the replication factor changed: the replicas of a key are then not the same all the
-    time.
+    Nor is one where nodes joined or left: the replicas of a key are then not the same all the time. Where the replication factor changed,
+    the last one counts, and what the changes before it left of a put.
     """
-    copies = max(factors)
+    copies = series.factors[-1]
     nodes = sorted({start.node for start in notes.starts if start.phase == "boot"} or set(operations.nodes))
-    if len(factors) > 1 or len(nodes) != copies or notes.membership.changes or not len(operations.probes):
+    if len(nodes) != copies or notes.membership.changes or not len(operations.probes):
         return Probed(found=(), doubts=(), judged=0)
+    settled = series.at_end(int(operations.invoked[operations.probes].min()), copies, nodes=len(nodes))
+    if settled is None:
+        text = f"which replication factor was the last one is not known, of {series.describe_all()}, so what replicas hold is not judged"
+        return Probed(found=(), doubts=[Doubt("undecided", text)], judged=0)
+    owed = (
+        operations.copies
+        if series.is_constant
+        else np.array([series.copies(*each, settled, replicas=copies) for each in _kinds(operations)], np.int64)[
+            operations.level
+        ]
+    )
     found: list[UnderReplicated] = []
     undecided: dict[str, list[str]] = {}
     judged = 0
-    for phase, put, probes in _find_owed_puts(operations, order, notes):
+    for phase, put, probes in _find_owed_puts(operations, order, notes, owed):
         judged += 1
         older = [
             node for node in probes if order.high[operations.version[probes[node]]] < order.low[operations.version[put]]
         ]
-        may_lack = copies - int(operations.copies[put])
+        promised = int(owed[put])
+        may_lack = copies - promised
         if len(older) > may_lack:
             holders = [node for node in probes if node not in older]
-            found.append(UnderReplicated(phase=phase, put=put, probes=probes, holders=holders, older=older))
+            found.append(
+                UnderReplicated(
+                    phase=phase,
+                    put=put,
+                    probes=probes,
+                    holders=holders,
+                    older=older,
+                    promised=promised,
+                    replicas=copies,
+                )
+            )
         elif len(older) + copies - len(probes) > may_lack and len(probes) < copies:
             undecided.setdefault(phase, []).append(operations.keys[operations.key[put]])
     return Probed(found=found, doubts=list(_describe_undecided(undecided)), judged=judged)
 
 
+def _kinds(operations: Operations) -> Iterator[tuple[str, Moment]]:
+    """Yield the level and the moment of every kind of request, by `Operations.level`."""
+    names = {int(kind): operations.levels[at] for at, kind in enumerate(operations.level)}
+    yield from ((names[kind], moment) for kind, moment in enumerate(operations.moments))
+
+
 def _find_owed_puts(
-    operations: Operations, order: Versions, notes: Notes
+    operations: Operations, order: Versions, notes: Notes, owed: npt.NDArray[np.int64]
 ) -> Iterator[tuple[str, int, Mapping[str, int]]]:
     """Yield (phase, put, node → probe) with the latest put of each key and level that had ended before the probes."""
     groups = list(_group_probes(operations, notes))
     key = np.array([key for _, key, _ in groups], np.int64)
     begun = np.array([operations.invoked[list(probes.values())].min() for _, _, probes in groups], np.int64)
     puts = operations.acknowledged_puts
-    for copies in np.unique(operations.copies[puts]).tolist():
-        level_puts = puts[operations.copies[puts] == copies]
+    for copies in np.unique(owed[puts]).tolist():
+        level_puts = puts[owed[puts] == copies]
         latest = Latest(
             operations.key[level_puts], operations.completed[level_puts], order.low[operations.version[level_puts]]
         ).before(key, begun)

@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from schemaquake.checkers.evidence.notes import Notes
 from schemaquake.checkers.quorum.operations import NEVER, NOTHING, Operations
+from schemaquake.checkers.quorum.processes import LEAD_NS, ends_of_processes
 
 __all__ = ["Versions", "bound_versions"]
 
@@ -39,10 +40,6 @@ _SLACK_US: Final = 2_000
 """The rounding of a stamp (µs): servers stamp whole milliseconds, and count on within one."""
 _DRIFT: Final = 1_000
 """The time (ns) in which a clock under correction gains or loses at most 1 µs (0.1 %; NTP slews by half of that)."""
-_LEAD_NS: Final = 2_000_000_000
-"""The longest time (ns) between the beginning of a fault or start and its note, which follows its effect."""
-_HARMLESS: Final = frozenset({"partition", "pause", "packet-loss"})
-"""Nemeses that change neither the clock nor the process of a node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +99,7 @@ def _bound_by_later_puts(operations: Operations, notes: Notes, exact: Mask, sinc
     """Lower the ceiling of every put to the least writetime of the later puts of the same server process."""
     puts = operations.acknowledged_puts
     for node, name in enumerate(operations.nodes):
-        for stretch in _stretches(operations, puts[operations.node[puts] == node], _ends_of_processes(notes, name)):
+        for stretch in _stretches(operations, puts[operations.node[puts] == node], ends_of_processes(notes, name)):
             known = stretch[exact[operations.version[stretch]]]
             wanted = stretch[~exact[operations.version[stretch]]]
             begun = known[np.argsort(operations.invoked[known], kind="stable")]
@@ -123,26 +120,13 @@ def _stretches(operations: Operations, puts: Longs, disturbances: Iterable[tuple
         begins = max(begins, end)
 
 
-def _ends_of_processes(notes: Notes, node: str) -> Iterator[tuple[int, int]]:
-    """Yield (begin, end) in ns of every event that ends a server process or begins one."""
-    for start in notes.starts:
-        if start.node == node:
-            yield start.time - int(start.seconds * 1e9) - _LEAD_NS, start.time
-    for death in notes.deaths:
-        if death.node == node:
-            yield death.time - _LEAD_NS, death.time
-    for fault in notes.faults:
-        if node in fault.nodes and fault.nemesis not in _HARMLESS | {"clock"}:
-            yield fault.begins - _LEAD_NS, NEVER if fault.ends is None else fault.ends + _LEAD_NS
-
-
 def _disturbances(notes: Notes, node: str) -> Iterator[tuple[int, int]]:
     """Yield (begin, end) in ns of the ends of processes, and of clock faults up to the node's next start."""
-    yield from _ends_of_processes(notes, node)
+    yield from ends_of_processes(notes, node)
     for fault in notes.faults:
         if node in fault.nodes and fault.nemesis == "clock":
             starts = (start.time for start in notes.starts if start.node == node and start.time > fault.begins)
-            yield fault.begins - _LEAD_NS, min(starts, default=NEVER)
+            yield fault.begins - LEAD_NS, min(starts, default=NEVER)
 
 
 def _narrow(operations: Operations, known: Longs, wanted: Longs, since: Longs, until: Longs) -> None:

@@ -7,7 +7,7 @@ operations at once.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from schemaquake.checkers.evidence.notes import Notes
+from schemaquake.checkers.quorum.factors import FactorSeries
 from schemaquake.checkers.quorum.latest import Latest
 from schemaquake.checkers.quorum.operations import NEVER, NOTHING, Operations
 from schemaquake.checkers.quorum.probes import UnderReplicated, find_under_replicated
@@ -33,8 +34,8 @@ Pairs: TypeAlias = Sequence[tuple[int, int]]
 class Violations:
     """The violations of one keyspace, as positions in `Operations`. `shadowed` are (hiding put, hidden put)."""
 
-    factors: Sequence[int]
-    """The replication factors that the keyspace had, ascending."""
+    series: FactorSeries
+    """The replication factors that the keyspace had."""
     versions: Versions
     missed: Pairs
     non_monotonic: Pairs
@@ -47,7 +48,7 @@ class Violations:
     counts: Mapping[str, int]
 
 
-def find_violations(operations: Operations, notes: Notes, *, factors: Collection[int]) -> Violations:
+def find_violations(operations: Operations, notes: Notes, *, series: FactorSeries) -> Violations:
     """Find every violation in a keyspace that had these replication factors."""
     order = bound_versions(operations, notes)
     missed, stale_by_right = _find_missed(operations, order)
@@ -55,9 +56,10 @@ def find_violations(operations: Operations, notes: Notes, *, factors: Collection
     non_monotonic = [pair for pair in _find_non_monotonic(operations, order) if pair[1] not in late]
     shadowed = _find_shadowed(operations, order)
     undecided = _find_undecided(operations, late, [hidden for _, hidden in shadowed])
-    probed = find_under_replicated(operations, order, notes, factors=factors)
+    probed = find_under_replicated(operations, order, notes, series=series)
+    by_one_factor = _find_possible(operations, order) if not series.is_constant else []
     return Violations(
-        factors=tuple(sorted(factors)),
+        series=series,
         versions=order,
         missed=missed,
         non_monotonic=non_monotonic,
@@ -65,7 +67,12 @@ def find_violations(operations: Operations, notes: Notes, *, factors: Collection
         shown=_find_sightings(operations, shadowed),
         under_replicated=probed.found,
         unwritten=_find_unwritten(operations),
-        doubts=[*_describe_undecided(operations, undecided), *probed.doubts, *_list_strange_writetimes(operations)],
+        doubts=[
+            *_describe_undecided(operations, undecided),
+            *_describe_possible(operations, series, [pair for pair in by_one_factor if pair[1] not in late]),
+            *probed.doubts,
+            *_list_strange_writetimes(operations),
+        ],
         counts={
             "missed": len(missed),
             "non_monotonic": len(non_monotonic),
@@ -126,6 +133,30 @@ def _find_non_monotonic(operations: Operations, order: Versions) -> Pairs:
         owing = operations.gets[operations.shares[operations.level[operations.gets], level]]
         found += _find_contradictions(operations, order, owing, gets)
     return sorted(found, key=lambda pair: pair[1])
+
+
+def _find_possible(operations: Operations, order: Versions) -> Pairs:
+    """Find (put or get, later get) that contradict one another only by some of the factors that they may have gone by."""
+    earlier = np.concatenate([operations.acknowledged_puts, operations.gets])
+    found: list[tuple[int, int]] = []
+    for level, gets in _group_by_level(operations, operations.gets):
+        of_earlier = operations.level[earlier]
+        open_ones = earlier[operations.may_share[of_earlier, level] & ~operations.shares[of_earlier, level]]
+        found += _find_contradictions(operations, order, open_ones, gets)
+    return sorted(found, key=lambda pair: pair[1])
+
+
+def _describe_possible(operations: Operations, series: FactorSeries, found: Pairs) -> Iterator[Doubt]:
+    if found:
+        first, other = found[0]
+        by = [series.describe(operations.moments[operations.level[at]]) for at in (first, other)]
+        yield Doubt(
+            "undecided",
+            f"{len({get for _, get in found})} gets show an older value than they had to by some of the replication factors that were in use, "
+            f"and not by others; the first: op {operations.index[other]} (factor {by[1]}) after op {operations.index[first]} "
+            f"(factor {by[0]}), of {series.describe_all()}",
+            (operations.keys[operations.key[other]],),
+        )
 
 
 def _find_contradictions(operations: Operations, order: Versions, earlier: Longs, later: Longs) -> Pairs:

@@ -12,7 +12,8 @@ voting for replicated data" (SOSP 1979).
 
 One finding of a kind for each moment: an operation on the topology (the last one that had begun), or a final phase. Of
 unknown or refused writes nothing is owed, and both outcomes are legal. Where the replication factor was
-changed once, a request may have gone by either; where it was changed more often, or the ring is not known, that part is a doubt.
+changed, `schemaquake.checkers.quorum.factors` follows what a write was promised from one factor to the next; what holds by some of the
+factors that a request may have gone by is a doubt. So is what needs the ring, where that is not known.
 """
 
 from __future__ import annotations
@@ -29,12 +30,8 @@ from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import listing, phase_text
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.findings.tally import Tally
-from schemaquake.checkers.quorum.operations import (
-    count_copies,
-    count_replicas,
-    list_replication_factors,
-    share_a_replica,
-)
+from schemaquake.checkers.quorum.factors import FactorSeries, Moment
+from schemaquake.checkers.quorum.levels import count_replicas
 from schemaquake.checkers.topology.accounts import PHASES, read_accounts
 from schemaquake.checkers.topology.bulk_writes import BulkWrite, Check, Partition, read_checks, read_partitions
 from schemaquake.checkers.topology.operations import TopologyOperation, read_operations
@@ -66,8 +63,6 @@ _KINDS: Final[Mapping[FlawKind, str]] = {
 
 _SYNCED_WITHIN_NS: Final = 15_000_000_000
 """How long after its acknowledgement a write may not be on disk yet: servers sync their commit log every ten seconds, or before they answer."""
-_FACTORS_MOST: Final = 2
-"""The replication factors, one after another, under which rows are judged; see `list_replication_factors`."""
 
 
 class ReplicaSets:
@@ -92,11 +87,12 @@ class ReplicaSets:
         if not case.checks or not any(w.acknowledged for p in case.partitions.values() for w in p.writes):
             missing = "check was answered" if not case.checks else "write was acknowledged"
             return Verdict.unknown(self.name, Doubt("nothing-to-judge", f"no {missing}"))
-        if not 1 <= len(case.factors) <= _FACTORS_MOST:
-            text = f"the replication factor of the keyspace is not known: {list(case.factors)}"
+        if not case.series.factors:
+            text = "the replication factor of the keyspace is not known: no CREATE KEYSPACE is known"
             return Verdict.unknown(self.name, Doubt("undecided", text))
         tally = Tally(self.name, keep=LIMITS.findings)
         moments: dict[tuple[str, str], _Moment] = {}
+        possible: list[tuple[int, Flaw, Check]] = []
         for number, check in enumerate(case.checks):
             if time.monotonic() > ends_s:
                 tally.doubt(Doubt("time", f"{len(case.checks) - number} of {len(case.checks)} checks are not judged"))
@@ -105,6 +101,9 @@ class ReplicaSets:
                 moment = case.moment_of(check)
                 seen = moments.setdefault((_KINDS[flaw.kind], moment), _Moment(_KINDS[flaw.kind], moment))
                 seen.add(partition, flaw, check)
+            if not case.series.is_constant:
+                possible += _find_possible(case, check)
+        tally.doubt(*_describe_possible(case, possible))
         tally.add(*(_report(case, moment) for moment in moments.values()))
         tally.doubt(*_list_contradictions(case))
         for phase in PHASES:
@@ -156,8 +155,8 @@ class _Case:
         return frozenset(check.level for check in self.checks)
 
     @cached_property
-    def factors(self) -> Sequence[int]:
-        return list_replication_factors(self.evidence.history)
+    def series(self) -> FactorSeries:
+        return self.evidence.derive(FactorSeries)
 
     @cached_property
     def operations(self) -> Sequence[TopologyOperation]:
@@ -170,12 +169,17 @@ class _Case:
             for operation in self.operations
         )
 
-    def certain(self, write: BulkWrite, check: Check) -> bool:
-        """Return whether the check must show the write, or a later one."""
+    def certain(self, write: BulkWrite, check: Check, *, possibly: bool = False) -> bool:
+        """Return whether the check must show the write, or a later one; `possibly`: by one of the factors that both may have gone by."""
         if write.acknowledged is None or write.acknowledged >= check.invoked:
             return False
         lost = self.lost(write.invoked, check.completed)
-        return share_a_replica(write.level, check.level, self.factors, lost=lost)
+        by, read_by = self.moment(write), self.series.moment(check.node, check.invoked, check.completed)
+        return self.series.share(write.level, by, check.level, read_by, lost=lost, certain=not possibly)
+
+    def moment(self, write: BulkWrite) -> Moment:
+        """Return the factors that an acknowledged write may have gone by."""
+        return self.series.moment(write.node, write.invoked, write.acknowledged or 0)
 
     def phase_of(self, check: Check) -> str | None:
         """Return the final phase of a check; None before them."""
@@ -195,10 +199,7 @@ class _Case:
 
 def _judge_check(case: _Case, check: Check) -> Iterator[tuple[int, Flaw]]:
     """Yield the flaws of one check, each with its partition."""
-    for place, runs in enumerate(check.runs):
-        partition = case.partitions.get(check.first + place)
-        if partition is None:
-            partition = Partition(number=check.first + place, key=None, rows=0, writes=())
+    for partition, runs in _read_runs(case, check):
         flaws = judge_reading(
             partition, list(runs), completed=check.completed, certain=lambda write: case.certain(write, check)
         )
@@ -206,6 +207,43 @@ def _judge_check(case: _Case, check: Check) -> Iterator[tuple[int, Flaw]]:
             yield partition.number, flaw
     for partition_number, *_ in check.strange:
         yield partition_number, Flaw("unwritten", 1, -1, 0, None)
+
+
+def _read_runs(case: _Case, check: Check) -> Iterator[tuple[Partition, Sequence[int]]]:
+    for place, runs in enumerate(check.runs):
+        number = check.first + place
+        yield case.partitions.get(number) or Partition(number=number, key=None, rows=0, writes=()), runs
+
+
+def _find_possible(case: _Case, check: Check) -> Iterator[tuple[int, Flaw, Check]]:
+    """Yield flaws that the check has only by some of the replication factors, the first of each partition."""
+    for partition, runs in _read_runs(case, check):
+        certain = next(
+            judge_reading(partition, list(runs), completed=check.completed, certain=lambda w: case.certain(w, check)),
+            None,
+        )
+        possible = next(
+            judge_reading(
+                partition,
+                list(runs),
+                completed=check.completed,
+                certain=lambda w: case.certain(w, check, possibly=True),
+            ),
+            None,
+        )
+        if certain is None and possible is not None:
+            yield partition.number, possible, check
+
+
+def _describe_possible(case: _Case, found: Sequence[tuple[int, Flaw, Check]]) -> Iterator[Doubt]:
+    if found:
+        partition, flaw, check = found[0]
+        write = "a write" if flaw.write is None else f"op {flaw.write.index}"
+        yield Doubt(
+            "undecided",
+            f"{len({one.index for *_, one in found})} checks do not show what they had to by some of the replication factors that were in use, and not by "
+            f"others ({case.series.describe_all()}); the first: op {check.index}, row {flaw.row} of partition {partition}, after {write}",
+        )
 
 
 def _report(case: _Case, moment: _Moment) -> Anomaly:
@@ -243,11 +281,15 @@ def _argue(case: _Case, flaw: Flaw, check: Check, partition: int) -> tuple[str, 
             else f"{row} with write time {flaw.found} µs"
         )
         return "a read shows only what was written.", f"T1 shows {shown}, and no possible write made that."
-    if len(case.factors) > 1:
-        levels = f"T1 was acknowledged at {flaw.write.level} before T2 asked at {check.level}"
-        share = f"{levels}, by whichever of the replication factors {listing(map(str, case.factors))}"
+    series = case.series
+    if not series.is_constant:
+        read_by = series.moment(check.node, check.invoked, check.completed)
+        share = (
+            f"T1 was acknowledged at {flaw.write.level} by the replication factor {series.describe(case.moment(flaw.write))} before T2 asked at "
+            f"{check.level} by {series.describe(read_by)}, whatever the changes of the factor ({series.describe_all()}) took of its copies"
+        )
     else:
-        (factor,) = case.factors
+        (factor,) = series.factors
         share = (
             f"T1 was acknowledged by {count_replicas(flaw.write.level, factor)} of {factor} replicas before T2 asked "
         )
@@ -308,11 +350,18 @@ def _judge_copies(case: _Case, phase: str) -> Iterator[Anomaly | Doubt]:
         return
     began = min(probe.invoked for probe in probes)
     placed = len(placement.groups[0])
+    settled = case.series.at_end(began, placed, nodes=_count_nodes(placement))
+    if settled is None:
+        text = f"rows have {placed} replicas, which contradicts the replication factors {case.series.describe_all()}"
+        yield Doubt(
+            "undecided", f"{phase_text(phase)} {text}, or their order is not known, so what replicas hold is not judged"
+        )
+        return
 
     def copies(write: BulkWrite) -> int:
         if write.acknowledged is None or write.acknowledged >= began:
             return 0
-        return min(count_copies(write.level, factor, placed) for factor in case.factors) - case.lost(
+        return case.series.copies(write.level, case.moment(write), settled, replicas=placed) - case.lost(
             write.invoked, began
         )
 
@@ -332,6 +381,10 @@ def _judge_copies(case: _Case, phase: str) -> Iterator[Anomaly | Doubt]:
         yield _report_copies(case, phase, short)
     unasked = {number: group - held.get(number, {}).keys() for number, group in replicas.items()}
     yield from _list_unasked(phase, {number: nodes for number, nodes in unasked.items() if nodes})
+
+
+def _count_nodes(placement: Placement) -> int:
+    return len({replica.node for group in placement.groups for replica in group})
 
 
 def _list_unasked(phase: str, unasked: Mapping[int, frozenset[str]]) -> Iterator[Doubt]:
@@ -362,7 +415,9 @@ def _judge_owners(case: _Case) -> Iterator[Anomaly]:
     """
     restart = case.evidence.notes.began("restart")
     before, after = (_place(case, phase) for phase in PHASES)
-    if restart is None or isinstance(before, Doubt) or isinstance(after, Doubt) or case.factors[1:]:
+    if restart is None or isinstance(before, Doubt) or isinstance(after, Doubt):
+        return
+    if case.series.at_end(restart, len(after.groups[0]), nodes=_count_nodes(after)) is None:
         return
     probes = {phase: [c for c in case.checks if c.level == "ONE" and case.phase_of(c) == phase] for phase in PHASES}
     first, last = (_gather(probes[phase]) for phase in PHASES)

@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.operations import PairedOperation, operations, select_functions
 from schemaquake.checkers.quorum.centers import Asked, find_centers, meet
-from schemaquake.checkers.quorum.operations import find_replication_factors, share_a_replica
+from schemaquake.checkers.quorum.levels import share_a_replica
+from schemaquake.checkers.quorum.operations import find_replication_factors
 from schemaquake.harness.model.records import keyspace_of, plain
 
 __all__ = ["Levels", "group_calls_by_key", "list_objects"]
@@ -42,7 +43,7 @@ class Levels:
             return False
         if centers:  # additions are made through all nodes, so that local ones are nowhere in particular
             return meet(Asked(str(levels["additions"]), None), Asked(str(levels["consistency"]), None), centers)
-        return share_a_replica(str(levels["additions"]), str(levels["consistency"]), factors)
+        return share_a_replica(str(levels["additions"]), str(levels["consistency"]), min(factors))
 
     def _copies_of(self, key: str | None) -> tuple[frozenset[int], Mapping[str, int] | None]:
         """Return the replication factors of a keyspace, and the replicas by data centre if there are several."""

@@ -15,7 +15,7 @@ from random import Random
 from typing import Final
 
 from schemaquake.harness.ddl.schema_changes import alter_keyspace
-from schemaquake.harness.errors import PlanError
+from schemaquake.harness.errors import ClusterError, PlanError
 from schemaquake.harness.model.operation import JSON, Completion
 from schemaquake.harness.model.options import option, truth
 from schemaquake.harness.model.protocols import Cluster, Context, Fault
@@ -32,6 +32,7 @@ __all__ = ["RfChange"]
 _TRIES: Final = 3
 _PAUSE_S: Final = 5.0
 _BACK_LIMIT_S: Final = 90.0
+_SHOWN_LIMIT_S: Final = 30.0
 _STRATEGY: Final = "SimpleStrategy"
 
 
@@ -84,13 +85,18 @@ class RfChange:
     operate = refuse_unrecorded
 
     def operate_as_client(self, cluster: Cluster, operation: Fault, requests: Requests) -> Completion:
-        """Alter the keyspace through a node that serves, then repair all nodes, one after another."""
+        """Alter the keyspace through a node that serves, wait until all show it, then repair all nodes, one after another.
+
+        `shown_by` of the value are the nodes that showed the new factor before the first repair: a node repairs the ranges that it
+        has by the factor that it knows.
+        """
         coordinator = some_other(cluster)
         chosen = _choose(requests.replications(coordinator), operation, nodes=len(serving_members(cluster)))
         if chosen is None:
             return refused("there is no keyspace whose replication factor could be changed")
         keyspace, before, factor = chosen
         attempts = _alter(cluster, requests, keyspace, factor)
+        shown_by = _await_shown(cluster, requests, keyspace, factor) if attempts[-1].outcome == "ok" else []
         if attempts[-1].outcome == "ok" and operation.parameters["repair"]:
             attempts += _repair_all(cluster, keyspace, float(operation.parameters["limit_s"]))
         # A refusal of what was perhaps done before proves nothing, and no refusal of a repair undoes the ALTER.
@@ -101,6 +107,7 @@ class RfChange:
             "keyspace": keyspace,
             "from": before,
             "to": factor,
+            "shown_by": shown_by,
         }
         last = attempts[-1]
         error = None if outcome == "ok" else f"Failed: {last.answer or last.command}"
@@ -136,6 +143,27 @@ def _alter_once(cluster: Cluster, requests: Requests, keyspace: str, factor: int
     change = alter_keyspace(keyspace, replication_factor=factor)
     command = f"ALTER KEYSPACE {keyspace}, replication factor {factor}"
     return ask_as_client(requests, some_other(cluster), change, command=command)
+
+
+def _await_shown(cluster: Cluster, requests: Requests, keyspace: str, factor: int) -> list[str]:
+    """Wait until every member that serves shows the new factor, and return those that do in the end."""
+    shown: list[str] = []
+
+    def all_show_it() -> bool:
+        shown[:] = [node for node in serving_members(cluster) if _shows(requests, node, keyspace, factor)]
+        return len(shown) == len(serving_members(cluster))
+
+    with suppress(TimeoutError):  # then the repairs of some nodes may be of too few ranges, which the value says
+        until(all_show_it, deadline_s=_SHOWN_LIMIT_S, what="the new replication factor on all nodes", every_s=1)
+    return shown
+
+
+def _shows(requests: Requests, node: str, keyspace: str, factor: int) -> bool:
+    try:
+        replication = requests.replications(node).get(keyspace, {})
+    except ClusterError:
+        return False
+    return str(replication.get("replication_factor")) == str(factor)
 
 
 def _repair_all(cluster: Cluster, keyspace: str, limit_s: float) -> list[Attempt]:

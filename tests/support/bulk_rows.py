@@ -55,11 +55,12 @@ def probes(held, *, ms=1000, phase="settled"):
     return lines
 
 
-def says(nodes, *, phase="settled,restarted", **more):
+def says(nodes, *, phase="settled,restarted", factor=3, **more):
     """What each of these nodes says of the ring, and of the keyspace."""
     members = {name: {"address": f"10.0.0.{name[1:]}", "host_id": name, "tokens": TOKENS[name], "dc": "dc1", "rack": "r1"} for name in nodes}  # fmt: skip
     accounts = [account(node, nodes, phase=phase, **members, **more) for node in nodes]
-    return [*accounts, f"{phase} {','.join(nodes)} keyspace k"]
+    replication = {"class": "SimpleStrategy", "replication_factor": factor}
+    return [*accounts, f"{phase} {','.join(nodes)} keyspace k {text({'replication': replication})}"]
 
 
 START = noted("boot", {"n1": "normal", "n2": "normal", "n3": "normal", "n4": "absent"})
@@ -71,11 +72,44 @@ def operation(f, becomes, outcome="ok", *, number=0, ms=100, ends_ms=200, loses_
     return [f"@{ms} -- invoke {f} {text(value)}", f"@{ends_ms} -- {outcome} {f} {text({**value, 'effect': {}})}"]
 
 
-def verdict(*parts, nodes=("n1", "n2", "n3")):
+def altered(factor, *, ms=100, outcome="ok", process=99, node="n1"):
+    """One ALTER KEYSPACE."""
+    value = {"replication": {"class": "SimpleStrategy", "replication_factor": factor}}
+    return [f"@{ms} p{process} {node} invoke alter-keyspace k {text(value)}", f"@{ms + 1} p{process} {node} {outcome}"]
+
+
+def rf_change(
+    factor,
+    *,
+    ms,
+    repaired="n1,n2,n3",
+    failed="",
+    shown_by="n1,n2,n3",
+    outcome="ok",
+    alters="ok",
+    number=9,
+    ends_ms=None,
+):
+    """One operation `rf-change` with its ALTER through n1, and its repairs."""
+    value = {"operation": number, "nodes": [], "parameters": {"keyspace": "any", "repair": True}, "becomes": {}}
+    attempts = [{"outcome": alters, "command": f"ALTER KEYSPACE k, replication factor {factor}", "node": "n1"}]
+    for result, nodes in (("ok", repaired), ("info", failed)):
+        attempts += [{"outcome": result, "command": "repair k", "node": node} for node in nodes.split(",") if node]
+    effect = {"attempts": attempts, "keyspace": "k", "to": factor, "shown_by": [n for n in shown_by.split(",") if n]}
+    end = f"@{ms + 20 if ends_ms is None else ends_ms} -- {outcome} rf-change {text({**value, 'effect': effect})}"
+    return [
+        f"@{ms} -- invoke rf-change {text(value)}",
+        *altered(factor, ms=ms + 1, outcome=alters, process=1000 + number),
+        end,
+    ]
+
+
+def verdict(*parts, nodes=("n1", "n2", "n3"), factor=3, seen=()):
+    """Judge them; `factor` is what all nodes show in the end, `seen` further observations."""
     lines = [START, *CREATED, *(line for part in parts for line in part)]
-    return ReplicaSets().check(judged(lines, says(nodes)), limit_s=5)
+    return ReplicaSets().check(judged(lines, [*seen, *says(nodes, factor=factor)]), limit_s=5)
 
 
-def found(*parts, nodes=("n1", "n2", "n3")):
-    result = verdict(*parts, nodes=nodes)
+def found(*parts, **how):
+    result = verdict(*parts, **how)
     return sorted((one.type, one.evidence["rows"]) for one in result.anomalies)

@@ -575,9 +575,11 @@ def test_quorums_of_two_replication_factors_meet_if_they_differ_by_one(factor: i
     assert types(judge(*shown)) == set()
 
 
-def test_after_two_changes_of_the_replication_factor_nothing_is_owed() -> None:
+def test_after_two_changes_without_a_repair_what_is_owed_is_undecided() -> None:
+    """One of two replicas that had the value may be dropped, and come back without it."""
     changes = [*alter(2), *alter(3, at=250, process=97)]
     assert judge(*put(1, "n1", 10, 20, 7), *changes, *get(2, "n2", 300, 310, None, None)).valid == "unknown"
+    assert judge(*put(1, "n1", 10, 20, 7), *changes, *get(2, "n2", 300, 310, 7, 5)).valid is True
 
 
 def test_a_value_that_was_read_with_two_writetimes_or_with_none_is_undecided() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import orjson
 import pytest
-from bulk_rows import check, delete, found, operation, probes, text, verdict, write
+from bulk_rows import altered, check, delete, found, operation, probes, rf_change, text, verdict, write
 
 FIRST = write(1, ms=10)
 
@@ -173,48 +173,166 @@ def test_a_copy_may_be_on_the_disk_that_was_lost():
     assert found(FIRST, removed, probes({"n1": [], "n2": [], "n3": []})) == [("under-replicated-rows", 10)]
 
 
-def altered(factor, *, ms=100, outcome="ok", process=99):
-    value = {"replication": {"class": "SimpleStrategy", "replication_factor": factor}}
-    return [f"@{ms} p{process} n1 invoke alter-keyspace k {text(value)}", f"@{ms + 1} p{process} n1 {outcome}"]
-
-
 @pytest.mark.parametrize(
-    ("factor", "writes", "reads", "owed"),
+    ("factor", "writes", "reads", "before", "after"),
     [
-        (2, "QUORUM", "QUORUM", True),
-        (4, "QUORUM", "QUORUM", True),
+        (2, "QUORUM", "QUORUM", True, True),
+        (4, "QUORUM", "QUORUM", True, True),
         # One of two may be left, or one of three be asked that holds nothing yet.
-        (1, "QUORUM", "QUORUM", False),
-        (5, "QUORUM", "QUORUM", False),
-        (2, "ONE", "ALL", False),
-        (4, "ONE", "ALL", False),
-        (2, "ALL", "ONE", False),
-        (4, "ALL", "ONE", False),
-        (2, "ALL", "QUORUM", True),
+        (1, "QUORUM", "QUORUM", False, False),
+        (5, "QUORUM", "QUORUM", False, False),
+        (2, "ONE", "ALL", False, True),
+        (4, "ONE", "ALL", True, False),
+        (2, "ALL", "ONE", True, False),
+        (4, "ALL", "ONE", False, True),
+        (2, "ALL", "QUORUM", True, True),
     ],
 )
-def test_a_request_may_have_gone_by_either_of_two_replication_factors(factor, writes, reads, owed):
-    missed = [("missed-rows", 10)] if owed else []
-    assert found(write(1, ms=10, level=writes), altered(factor), check([], ms=300, level=reads)) == missed
-    # Nobody says when a coordinator hears of the change.
-    assert found(altered(factor, ms=5), write(1, ms=10, level=writes), check([], ms=300, level=reads)) == missed
+def test_a_read_may_have_gone_by_either_of_two_replication_factors(factor, writes, reads, before, after):
+    """Nobody says when n2, which reads, hears of the change; n1 made it."""
+    missed = [("missed-rows", 10)]
+    early = [write(1, ms=10, level=writes), altered(factor), check([], ms=300, level=reads)]
+    assert found(*early, factor=factor) == (missed if before else [])
+    late = [altered(factor, ms=5), write(1, ms=10, level=writes), check([], ms=300, level=reads)]
+    assert found(*late, factor=factor) == (missed if after else [])
 
 
 def test_an_alter_that_was_refused_or_asks_for_the_same_changes_no_quorum():
     for change in (altered(1, outcome="fail"), altered(3)):
         assert found(FIRST, change, check([], ms=300)) == [("missed-rows", 10)]
-    twice = altered(2) + altered(3, ms=150, process=98)
-    assert verdict(FIRST, twice, check([], ms=300)).valid == "unknown"
 
 
 @pytest.mark.parametrize(
     ("factor", "holders", "short"),
-    [(3, "n1", True), (4, "n1,n2", False), (4, "n1", True), (2, "n1", True), (1, "n1", False), (1, "", True)],
+    [
+        (3, "n1", True),
+        (3, "n1,n2", False),
+        (4, "n1,n2", False),
+        (4, "n1", True),
+        (4, "", True),
+        (2, "", True),
+        (1, "", False),
+    ],
 )
-def test_copies_are_counted_by_the_factor_that_promises_less(factor, holders, short):
+def test_copies_are_counted_by_what_the_change_left(factor, holders, short):
     held = {name: ALL if name in holders.split(",") else [] for name in ("n1", "n2", "n3")}
-    result = verdict(FIRST, altered(factor), probes(held))
+    result = verdict(FIRST, altered(factor), probes(held), factor=factor)
     assert [one.type for one in result.anomalies] == (["under-replicated-rows"] if short else [])
+    assert result.valid is not short
+
+
+def test_copies_are_not_counted_where_nodes_place_rows_by_a_factor_that_was_not_the_last():
+    held = {name: [] for name in ("n1", "n2", "n3")}
+    result = verdict(FIRST, altered(2), probes(held), factor=3)
+    assert (result.valid, result.anomalies) == ("unknown", ())
+    assert any("contradicts the replication factors 3 and 2" in doubt.text for doubt in result.doubts)
+
+
+UP_AND_DOWN = [rf_change(2, ms=100, number=1), rf_change(1, ms=200, number=2), rf_change(2, ms=300, number=3), rf_change(3, ms=400, number=4)]  # fmt: skip
+
+
+def test_a_series_of_changes_with_their_repairs_leaves_every_promise_as_it_was():
+    for read in (150, 250, 350, 450):
+        steps = [step for step, ms in zip(UP_AND_DOWN, (100, 200, 300, 400), strict=True) if ms < read]
+        last = {150: 2, 250: 1, 350: 2, 450: 3}[read]
+        for shown, kinds in (([0, 10, 1], []), ([], [("missed-rows", 10)])):
+            result = verdict(FIRST, *steps, check(shown, ms=read), factor=last)
+            assert [(one.type, one.evidence["rows"]) for one in result.anomalies] == kinds
+            assert result.valid is (not kinds)
+    # Written in each period, and read in the last one.
+    for written in (10, 150, 250, 350):
+        late = [write(1, ms=written), *UP_AND_DOWN, check([], ms=450)]
+        assert found(*late) == [("missed-rows", 10)]
+        assert verdict(write(1, ms=written), *UP_AND_DOWN, check([0, 10, 1], ms=450)).valid is True
+
+
+def test_what_a_repair_brought_is_on_all_replicas():
+    held = {"n1": ALL, "n2": ALL, "n3": []}
+    assert found(FIRST, *UP_AND_DOWN, probes(held)) == [("missed-rows", 10), ("under-replicated-rows", 10)]
+    assert verdict(FIRST, *UP_AND_DOWN, probes(dict.fromkeys(held, ALL))).valid is True
+    # Written while the last repair went on: two of three.
+    assert verdict(*UP_AND_DOWN, write(1, ms=410), probes(held)).valid is True
+
+
+DOWN_AND_UP = [rf_change(2, ms=100, number=1), rf_change(1, ms=200, number=2)]
+
+
+@pytest.mark.parametrize(
+    ("change", "valid"),
+    [
+        # A repair that failed brings nothing: one of two replicas has it, and a quorum of three may ask the others.
+        (rf_change(3, ms=400, outcome="info", repaired="n1", failed="n2", number=4), True),
+        (rf_change(3, ms=400, outcome="info", repaired="", number=4), True),
+        # One by which a node was left out, or which began before a node knew, may have brought it.
+        (rf_change(3, ms=400, repaired="n1,n2", number=4), "unknown"),
+        (rf_change(3, ms=400, shown_by="n1,n2", number=4), "unknown"),
+        (rf_change(3, ms=400, shown_by="", number=4), "unknown"),
+        # One beside another operation, too.
+        ([*rf_change(3, ms=400, number=4), *operation("move", {}, number=7, ms=405, ends_ms=407)], "unknown"),
+        (rf_change(3, ms=400, number=4), False),
+    ],
+)
+def test_a_repair_counts_if_all_nodes_knew_the_factor_and_were_repaired_alone(change, valid):
+    """From one replica to three at once: only a repair brings what was on that one."""
+    result = verdict(FIRST, *DOWN_AND_UP, change, check([], ms=500, node="n1"))
+    assert result.valid == valid
+    assert verdict(FIRST, *DOWN_AND_UP, change, check([0, 10, 1], ms=500, node="n1")).valid is True
+
+
+def seen(*pairs, nodes="n1,n2,n3"):
+    """Readings of the keyspace as the nodes showed it while the run went on: (ms, factor)."""
+    return [
+        f'@{ms} running#{ms} {nodes} keyspace k {{"replication": {{"class": "SimpleStrategy", "replication_factor": {factor}}}}}'
+        for ms, factor in pairs
+    ]
+
+
+def test_a_node_that_showed_a_factor_goes_by_no_earlier_one():
+    wide = [altered(5, ms=5), write(1, ms=60), check([], ms=300)]
+    # n2 may still go by three, and ask two of them, of which one of the three of five has the rows.
+    assert verdict(*wide, factor=5).valid == "unknown"
+    assert found(*wide, factor=5, seen=seen((40, 5))) == [("missed-rows", 10)]
+    right = [altered(5, ms=5), write(1, ms=60), check([0, 10, 1], ms=300)]
+    assert verdict(*right, factor=5, seen=seen((40, 5))).valid is True
+    # Its process ended soon after: what it showed was perhaps not on its disk.
+    died = ["@70 -- n2 info node-died {}"]
+    assert verdict(wide[0], wide[1], died, wide[2], factor=5, seen=seen((40, 5))).valid == "unknown"
+
+
+def test_factors_that_nodes_show_in_another_order_are_of_no_order():
+    """Two of three, one of two, and one of three again without a repair: a quorum need not show it, if that is what happened."""
+    steps = [FIRST, altered(2), altered(3, ms=150, process=98)]
+    strange = seen((120, 2), (170, 3), (200, 2), (220, 3))
+    for shown, in_order, in_none in (([], True, "unknown"), ([0, 10, 1], True, True)):
+        assert verdict(*steps, check(shown, ms=300), seen=seen((120, 2), (170, 3))).valid == in_order
+        assert verdict(*steps, check(shown, ms=300), seen=strange).valid == in_none
+    # Back from four to three takes away one that had nothing of it.
+    up = [FIRST, altered(4), altered(3, ms=150, process=98), check([], ms=300)]
+    assert verdict(*up, seen=seen((120, 4), (170, 3))).valid is False
+
+
+def test_a_change_of_unknown_outcome_may_have_been_made_or_not():
+    down = altered(1, outcome="info")
+    # Two of three, then none of one, or two of three: a quorum need not show it. Nor need it after another change.
+    assert verdict(FIRST, down, check([], ms=300)).valid == "unknown"
+    assert (
+        verdict(FIRST, down, altered(3, ms=200, process=98), check([], ms=300), seen=seen((90, 3))).valid == "unknown"
+    )
+    up = altered(4, outcome="info")
+    assert found(FIRST, up, check([], ms=300)) == [("missed-rows", 10)]
+    for shown in ([0, 10, 1],):
+        assert verdict(FIRST, down, check(shown, ms=300)).valid is True
+    # Copies: by whichever factor nodes show in the end.
+    held = {"n1": ALL, "n2": [], "n3": []}
+    assert found(FIRST, up, probes(held)) == [("under-replicated-rows", 10)]
+
+
+def test_changes_that_overlap_are_of_no_order():
+    first, second = altered(2, process=98), altered(4, ms=101, process=99)
+    first[1] = "@110 p98 n1 ok"
+    result = verdict(FIRST, first, second, check([], ms=300), factor=4)
+    assert (result.valid, result.anomalies) == ("unknown", ())
+    assert verdict(FIRST, first, second, check([0, 10, 1], ms=300), factor=4).valid is True
 
 
 NEWER = [0, 10, 2]

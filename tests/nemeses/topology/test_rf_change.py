@@ -24,22 +24,27 @@ class Asked:
     """Requests that are answered as a test scripts them."""
 
     def __init__(self, shown, answers=()):
-        self.shown, self.answers, self.asked = shown, list(answers), []
+        self.shown, self.answers, self.asked = dict(shown), list(answers), []
+        self.deaf = ()
+        self.known = self.shown
 
     def ask(self, node, operation):
         self.asked.append((node, operation.f, operation.value["replication"]["replication_factor"]))
         outcome = self.answers.pop(0) if self.answers else "ok"
         if outcome == "unreachable":
             raise NodeUnreachable(f"{node} does not answer")
+        if outcome == "ok":
+            self.known = {**self.shown, operation.key: operation.value["replication"]}
         return Completion(type=outcome, error=None if outcome == "ok" else "words")
 
     def replications(self, node):
-        return self.shown
+        return self.shown if node in self.deaf else self.known
 
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch):
     monkeypatch.setattr(replication, "pause_for", lambda _seconds: None)
+    monkeypatch.setattr(replication, "_SHOWN_LIMIT_S", 0.0)
 
 
 def planned(seed=7, **options):
@@ -128,3 +133,14 @@ def test_a_change_that_nothing_would_record_is_not_made():
     assert nemesis.missing(ChangingCluster(NODES, lacks=["repair"])) == "no repair"
     with pytest.raises(PlanError):
         planned(factor="-1")
+
+
+def test_the_nodes_that_showed_the_new_factor_before_the_repairs_are_named():
+    assert carried_out()[0].value["shown_by"] == list(NODES)
+    nemesis, operation = planned()
+    cluster, requests = ChangingCluster(NODES), Asked({"sq_set": THREE})
+    requests.deaf = ("n2",)
+    done = nemesis.operate_as_client(cluster, operation, requests)
+    assert (done.type, done.value["shown_by"]) == ("ok", ["n1", "n3"])
+    assert cluster.asked == [("repair", name, "sq_set") for name in NODES]
+    assert carried_out(answers=["info"] * 9)[0].value["shown_by"] == []

@@ -1,0 +1,22 @@
+"""Levels of consistency: how many replicas an answer stands for, and whether two answers have one in common."""
+
+from __future__ import annotations
+
+from schemaquake.harness.errors import HistoryError
+
+__all__ = ["count_replicas", "share_a_replica"]
+
+
+def count_replicas(level: str, replication_factor: int) -> int:
+    """Count the replicas that an answer at this level stands for. Raises HistoryError for an unknown level."""
+    majority = replication_factor // 2 + 1
+    known = {"ONE": 1, "LOCAL_ONE": 1, "TWO": 2, "THREE": 3, "ALL": replication_factor}
+    known |= dict.fromkeys(("QUORUM", "LOCAL_QUORUM", "EACH_QUORUM"), majority)
+    if level not in known:
+        raise HistoryError(f"a put, get or probe at the level {level!r}: known are {', '.join(sorted(known))}")
+    return known[level]
+
+
+def share_a_replica(write: str, read: str, replication_factor: int) -> bool:
+    """Return whether answers at these two levels have a replica in common. Raises HistoryError for an unknown level."""
+    return count_replicas(write, replication_factor) + count_replicas(read, replication_factor) > replication_factor

@@ -1,0 +1,30 @@
+"""Processes: when a node's server process may have ended or begun."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from schemaquake.checkers.evidence.notes import Notes
+
+__all__ = ["LEAD_NS", "ends_of_processes"]
+
+LEAD_NS: Final = 2_000_000_000
+"""The longest time (ns) between the beginning of a fault or start and its note, which follows its effect."""
+
+_NEVER: Final = 2**63 - 1
+_HARMLESS: Final = frozenset({"partition", "pause", "packet-loss"})
+"""Nemeses that change neither the clock nor the process of a node."""
+
+
+def ends_of_processes(notes: Notes, node: str) -> Iterator[tuple[int, int]]:
+    """Yield (begin, end) in ns of every event that ends a server process or begins one."""
+    for start in notes.starts:
+        if start.node == node:
+            yield start.time - int(start.seconds * 1e9) - LEAD_NS, start.time
+    for death in notes.deaths:
+        if death.node == node:
+            yield death.time - LEAD_NS, death.time
+    for fault in notes.faults:
+        if node in fault.nodes and fault.nemesis not in _HARMLESS | {"clock"}:
+            yield fault.begins - LEAD_NS, _NEVER if fault.ends is None else fault.ends + LEAD_NS
