@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Literal
 
+import pyarrow.compute as pc
+
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.findings.argument import Argument, label
 from schemaquake.checkers.findings.catalogue import anomaly
@@ -35,6 +37,9 @@ __all__ = ["Membership"]
 _MEMBERS: Final = frozenset({"normal", "leaving"})
 _JOINED: Final = "JOINED"
 _S: Final = 1_000_000_000
+_LONGER: Final = 1.5
+_SPARE_S: Final = 60.0
+"""By how much (a part, and s) an attempt may exceed its limit: a command that is given up has to be ended, and a machine may be busy."""
 
 
 class Membership:
@@ -61,6 +66,7 @@ class Membership:
         tally = Tally(self.name, keep=LIMITS.findings)
         tally.doubt(*_list_unread(case), *_list_strange_gossip(case))
         tally.doubt(*_list_contradictions(case), *_list_strange_places(case), *_list_doubles(case))
+        tally.doubt(*_list_answers_of_the_gone(case), *_list_returns(case))
         for account in case.read:
             tally.judge(*_judge_account(case, account))
         tally.judge(*_judge_agreement(case))
@@ -126,6 +132,12 @@ class _Case:
         """True if every operation has ended with a definite outcome."""
         return all(operation.outcome in {"ok", "fail"} for operation in self.operations)
 
+    @cached_property
+    def changing(self) -> frozenset[str]:
+        """The nodes of operations that have no definite outcome."""
+        open_ones = [operation for operation in self.operations if operation.outcome not in {"ok", "fail"}]
+        return frozenset(node for operation in open_ones for node in (*operation.nodes, *operation.becomes))
+
     def of(self, node: str) -> list[TopologyOperation]:
         """Return the operations that concern the node."""
         return [operation for operation in self.operations if node in operation.becomes]
@@ -182,16 +194,23 @@ def _list_contradictions(case: _Case) -> Iterator[Doubt]:
 
 
 def _list_doubles(case: _Case) -> Iterator[Doubt]:
-    """Yield a doubt for each account with a member that is listed under an address not its own, or whose host id or token another has."""
-    for account in case.read if case.settled else ():
-        strange = [address for address, member in account.members.items() if member.get("address") != address]
+    """Yield a doubt for each account with a member that is listed under an address not its own, or whose host id or token another has.
+
+    Nodes of an operation of unknown outcome may be in between.
+    """
+    changing = {case.addresses.get(node) for node in case.changing}
+    for account in case.read:
         bearers: dict[str, set[str]] = {}
         for address, member in account.members.items():
             for mark in {member.get("host_id"), *(member.get("tokens") or ())} - {None}:
                 bearers.setdefault(str(mark), set()).add(address)
-        strange += [address for some in bearers.values() if len(some) > 1 for address in some]
-        gossip = account.gossip or account.members
-        strange += [address for address in account.members.keys() - case.addresses.values() if address not in gossip]
+        strange = [address for some in bearers.values() if len(some - changing) > 1 for address in some - changing]
+        if case.settled:
+            strange += [address for address, member in account.members.items() if member.get("address") != address]
+            gossip = account.gossip or account.members
+            strange += [
+                address for address in account.members.keys() - case.addresses.values() if address not in gossip
+            ]
         if strange:
             when = phase_text(account.phase)
             text = f"{when} the account of {account.node} contradicts itself on {listing(sorted(set(strange)))}"
@@ -212,6 +231,47 @@ def _list_strange_places(case: _Case) -> Iterator[Doubt]:
         if len(places) > 1:
             text = f"{phase_text(phase)} nodes differ in the data centre or rack of {address}"
             yield Doubt("undecided", text)
+
+
+def _list_answers_of_the_gone(case: _Case) -> Iterator[Doubt]:
+    """Yield a doubt for each node that answered a client after an operation by which it left had been acknowledged."""
+    gone = {
+        node: operation
+        for operation in case.operations
+        for node, state in operation.becomes.items()
+        if state in GONE and operation.outcome == "ok" and case.of(node)[-1] is operation
+    }
+    history = case.evidence.history
+    for node, operation in gone.items():
+        assert operation.completed is not None
+        later = pc.and_(pc.equal(history["node"], node), pc.greater(history["time"], operation.completed))
+        asked = history.filter(pc.and_(later, pc.greater_equal(history["process"], 0)))
+        begun: dict[int, int] = {}
+        answered: list[int] = []
+        for row in asked.select(["index", "process", "type"]).to_pylist():
+            if row["type"] == "invoke":
+                begun[row["process"]] = row["index"]
+            elif row["type"] == "ok" and row["process"] in begun:
+                answered.append(begun[row["process"]])
+        if answered:
+            text = f"{node} answered {len(answered)} requests of clients that began after its {operation.f} was acknowledged (op {operation.index})"
+            yield Doubt("undecided", f"{text}; the first is op {answered[0]}")
+
+
+def _list_returns(case: _Case) -> Iterator[Doubt]:
+    """Yield a doubt for each node that the notes of the members show as gone, and later as a member, without an operation in between."""
+    gone: dict[str, int] = {}
+    for event, value in case.evidence.notes.all:
+        if event["f"] != "membership":
+            continue
+        for node, shown in (value.get("members") or {}).items():
+            state = shown.get("state") if isinstance(shown, Mapping) else None
+            if state in {"left", "removed", "replaced"}:
+                gone[node] = event["time"]
+            elif state in _MEMBERS and node in gone:
+                since = gone.pop(node)
+                if not any(one.completed is None or one.completed >= since for one in case.of(node)):
+                    yield Doubt("undecided", f"{node} had left, and is shown as {state} by op {event['index']}")
 
 
 def _identity(member: Mapping[str, Any], *, by_id: bool) -> tuple[Any, frozenset[str]]:
@@ -358,7 +418,18 @@ def _judge_effect(case: _Case, operation: TopologyOperation) -> Anomaly | None:
 
 
 def _judge_duration(case: _Case, operation: TopologyOperation) -> Anomaly | Doubt | None:
-    """Find an operation whose attempts all ran into their limit, with no fault that could have held them up."""
+    """Find an operation whose attempts all ran into their limit, with no fault that could have held them up.
+
+    One that took longer than its limit and ended is a doubt.
+    """
+    limit_s = operation.limit_s
+    slow = [
+        one for one in operation.attempts if limit_s and float(one.get("seconds") or 0) > _LONGER * limit_s + _SPARE_S
+    ]
+    if slow and operation.completed is not None:
+        seconds = max(float(attempt.get("seconds") or 0) for attempt in slow)
+        text = f"an attempt at {operation.f} of {listing(operation.nodes)} took {seconds:.0f} s, and its limit is {limit_s:.0f} s"
+        return Doubt("time", f"{text} (op {operation.index})")
     late = [attempt for attempt in operation.attempts if attempt.get("timed_out")]
     if operation.completed is None:
         return Doubt("incomplete-run", f"{operation.f} of {listing(operation.nodes)} was begun and has no end")

@@ -94,6 +94,7 @@ class MetadataLog:
             text = f"{phase_text(log.phase)} the log of {log.node} has entries that are no epoch, kind and id"
             tally.doubt(Doubt("unread", text))
         tally.doubt(*(Doubt("undecided", text) for text in (*_list_shared_ids(logs), *_list_strangers(logs, evidence))))
+        tally.doubt(*_list_without_log(shown, evidence))
         tally.judge(*_find_forks(logs))
         for log in logs:
             tally.judge(*_find_gaps(log))
@@ -125,6 +126,26 @@ def _log(phase: str, node: str, entries: Sequence[Sequence[Any]]) -> _Log:
 
 def _is_entry(entry: Sequence[Any]) -> bool:
     return [type(part) for part in entry] == [int, str, str] and _KIND.fullmatch(entry[1]) is not None
+
+
+def _list_without_log(logs: Sequence[_Log], evidence: Evidence) -> Iterator[Doubt]:
+    """Yield a doubt for each node that was read in a final phase and showed no entries, though others did, and for a log that ends early.
+
+    A node that shows an epoch has all entries up to it.
+    """
+    if evidence.notes.upgrades.operations:
+        return
+    for phase in PHASES:
+        of_phase = {log.node: log for log in logs if log.phase == phase}
+        if not any(log.entries for log in of_phase.values()):
+            continue
+        for schema in evidence.shown.of(phase):
+            log = of_phase.get(schema.node)
+            if log is None or not (log.entries or log.unreadable):
+                yield Doubt("unread", f"{phase_text(phase)} {schema.node} showed no entries of the metadata log")
+            elif log.entries and schema.epoch is not None and log.entries[-1].epoch < schema.epoch:
+                text = f"{phase_text(phase)} {schema.node} shows epoch {schema.epoch}, and its log ends with {log.entries[-1].epoch}"
+                yield Doubt("undecided", text)
 
 
 def _list_shared_ids(logs: Sequence[_Log]) -> Iterator[str]:

@@ -28,6 +28,8 @@ class TopologyOperation:
     outcome: str | None = None
     error: str | None = None
     attempts: Sequence[Mapping[str, Any]] = ()
+    limit_s: float | None = None
+    """The limit of each attempt (s); None: it has none."""
     token: str | None = None
     """The token that a move asked for."""
     loses_disk: bool = False
@@ -77,6 +79,7 @@ def _operation(
         outcome=None if end is None else end[0]["type"],
         error=None if end is None else end[0].get("error"),
         attempts=effect.get("attempts") or (),
+        limit_s=(value.get("parameters") or {}).get("limit_s"),
         token=effect.get("token"),
         loses_disk=bool((value.get("parameters") or {}).get("loses_disk"))
         and (end is None or end[0]["type"] != "fail"),

@@ -84,6 +84,8 @@ def _described(phase: str, node: str, keyspace: str, answer: Mapping[str, Any]) 
 
 def _find_flaw(ranges: Sequence[tuple[int, int, tuple[str, ...]]]) -> str | None:
     """Say what makes the ranges, sorted by their ends, no ring; None if they are one."""
+    if not ranges:
+        return "it names no range"
     for (end, _, _), (_, start, _) in pairwise([ranges[-1], *ranges]):
         if start != end:
             return f"no range follows the one that ends at {end}, and one begins at {start}"

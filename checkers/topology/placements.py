@@ -69,6 +69,7 @@ class Placements:
                 tally.judge(*_find_pending(account, operations))
         for one in described:
             tally.judge(*_judge(one, accounts, replications, operations, busy=bool(restless[one.phase])))
+        tally.doubt(*_list_undescribed(described, accounts, replications))
         for phase in PHASES:
             tally.judge(*_judge_agreement(described, phase, operations, busy=bool(restless[phase])))
         ranges = sum(len(one.placement.ends) for one in described if one.placement is not None)
@@ -139,11 +140,26 @@ def _judge(
     except ValueError as error:
         yield Doubt("undecided", f"{where}: no replicas follow from what it lists: {error}")
         return
-    differences = list(_compare(one.placement, model))
+    differences = list(_compare(one.placement, model)) if one.placement.ends else []
     if differences and busy:
         yield Doubt("undecided", f"{where} describes other replicas of {one.keyspace} while an operation is under way")
     elif differences or one.flaw is not None:
         yield _report_misplaced(one, account, replication, differences, operations)
+
+
+def _list_undescribed(
+    described: Sequence[Described],
+    accounts: Mapping[tuple[str, str], Account],
+    replications: Mapping[tuple[str, str, str], Mapping[str, str]],
+) -> Iterator[Doubt]:
+    """Yield a doubt for each keyspace that a node shows and does not describe, though another one describes it."""
+    there = {(one.phase, one.node, one.keyspace) for one in described}
+    by_others = {(one.phase, one.keyspace) for one in described if one.placement is not None}
+    for phase, node, keyspace in sorted(replications.keys() - there):
+        if (phase, keyspace) in by_others and (phase, node) in accounts:
+            yield Doubt(
+                "unread", f"{phase_text(phase)} {node} did not describe the ranges of {keyspace}, which others do"
+            )
 
 
 def _compare(one: Placement, other: Placement) -> Iterator[_Difference]:
@@ -188,7 +204,7 @@ def _judge_agreement(
     """Yield a finding for each keyspace whose ranges two nodes describe with different replicas."""
     by_keyspace: dict[str, list[Described]] = {}
     for one in described:
-        if one.phase == phase and one.placement is not None:
+        if one.phase == phase and one.placement is not None and one.placement.ends:
             by_keyspace.setdefault(one.keyspace, []).append(one)
     for keyspace, (first, *others) in sorted(by_keyspace.items()):
         assert first.placement is not None

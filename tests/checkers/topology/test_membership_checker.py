@@ -298,3 +298,65 @@ def test_a_place_of_a_member_that_nodes_name_differently_is_in_doubt(other):
         accounts = [account(node, FOUNDERS, **(told if node == liar else placed)) for node in FOUNDERS]
         result = verdict([], accounts)
         assert (result.valid, {doubt.kind for doubt in result.doubts}) == ("unknown", {"undecided"})
+
+
+def test_two_nodes_with_one_id_are_in_doubt_also_while_another_one_is_of_unknown_state():
+    """Only nodes of the operation itself may be in between."""
+    unknown = operation("bootstrap", {"n4": "normal"}, "info")
+    for changed in ({"host_id": "h-n2"}, {"tokens": ["25"]}):
+        twice = all_say(FOUNDERS, n3={**member("n3"), **changed})
+        result = verdict(unknown, twice)
+        assert (result.valid, {doubt.kind for doubt in result.doubts}) == ("unknown", {"undecided"})
+        assert verdict(operation("move", {"n3": "normal"}, "info"), twice).doubts == ()
+    assert verdict(unknown, all_say(FOUNDERS)).doubts == ()
+
+
+def request(node, ms, *, ends_ms=None, outcome="ok", process=5):
+    return [
+        f"@{ms} p{process} {node} invoke get k.q/0",
+        f"@{ms + 1 if ends_ms is None else ends_ms} p{process} {node} {outcome}",
+    ]
+
+
+def test_a_node_that_left_and_answers_clients_is_in_doubt():
+    others = all_say(("n1", "n2"))
+    for legal in (
+        request("n3", 150),
+        request("n3", 190, ends_ms=210),
+        request("n3", 250, outcome="fail"),
+        request("n3", 250, outcome="info"),
+        request("n2", 250),
+    ):
+        assert verdict([*LEAVES, *legal], others).valid is True
+    result = verdict([*LEAVES, *request("n3", 250)], others)
+    assert (result.valid, [doubt.kind for doubt in result.doubts]) == ("unknown", ["undecided"])
+    assert "n3 answered 1 requests" in result.doubts[0].text
+    # Where the outcome is unknown, or the node came back, it may.
+    unknown = operation("decommission", {"n3": "left"}, "info")
+    assert verdict([*unknown, *request("n3", 250)], all_say(FOUNDERS)).valid is True
+    back = operation("bootstrap", {"n3": "normal"}, number=1, ms=300, ends_ms=400)
+    assert verdict([*LEAVES, *back, *request("n3", 450)], all_say(FOUNDERS)).valid is True
+
+
+def test_a_node_that_is_shown_again_after_it_had_left_is_in_doubt():
+    def shown(state, ms):
+        return noted("operation", {"n1": "normal", "n2": "normal", "n3": state, "n4": "absent"}, ms=ms)
+
+    others = all_say(("n1", "n2"))
+    assert verdict([*LEAVES, shown("left", 210), shown("left", 300)], others).valid is True
+    # The one that is asked may not have heard yet.
+    assert verdict([*LEAVES, shown("normal", 210), shown("left", 300)], others).valid is True
+    for state in ("normal", "leaving"):
+        result = verdict([*LEAVES, shown("left", 210), shown(state, 300), shown("left", 400)], others)
+        assert (result.valid, [doubt.kind for doubt in result.doubts]) == ("unknown", ["undecided"])
+    back = operation("bootstrap", {"n3": "normal"}, number=1, ms=220, ends_ms=290)
+    assert verdict([*LEAVES, shown("left", 210), *back, shown("normal", 300)], all_say(FOUNDERS)).valid is True
+
+
+@pytest.mark.parametrize(("seconds", "valid"), [(9.0, True), (60.0, True), (80.0, "unknown")])
+def test_an_attempt_that_ended_long_after_its_limit_is_in_doubt(seconds, valid):
+    slow = {**ATTEMPT, "outcome": "ok", "timed_out": False, "seconds": seconds}
+    lines = operation("decommission", {"n3": "left"}, ends_ms=99000, attempts=[slow])
+    limited = [line.replace('"parameters":{}', '"parameters":{"limit_s":10.0}') for line in lines]
+    result = verdict(limited, all_say(("n1", "n2")))
+    assert (result.valid, [doubt.kind for doubt in result.doubts]) == (valid, ["time"] * (valid == "unknown"))

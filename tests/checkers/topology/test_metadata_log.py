@@ -185,7 +185,8 @@ def test_an_entry_of_any_node_of_the_same_phase_counts():
 
 def test_a_node_whose_log_was_not_read_may_have_the_entry():
     unread = "settled n2 keyspace k"
-    assert judged_run(RUN, unread, log("n1", SHORT, "settled")).valid is True
+    result = judged_run(RUN, unread, log("n1", SHORT, "settled"))
+    assert (result.valid, result.anomalies) == ("unknown", ())
     other = "restarted n2 keyspace k"
     assert judged_run(RUN, other, "settled n1 keyspace k", log("n1", SHORT, "settled")).valid is False
 
@@ -231,7 +232,7 @@ def test_a_loss_names_the_last_entry_that_is_left():
 
 def test_a_phase_that_cannot_be_judged_leaves_the_other_judged():
     lines = ["settled n2 keyspace k", log("n1", WHOLE, "settled"), log("n1", WHOLE, "restarted")]
-    assert judged_run([*RUN, RESTARTED], *lines).valid is True
+    assert judged_run([*RUN, RESTARTED], *lines).anomalies == ()
     lacking = [
         *ASKED,
         *change("create-table", 30, name="u", columns=[["k", "int", "partition_key"]]),
@@ -245,3 +246,23 @@ def test_a_phase_that_cannot_be_judged_leaves_the_other_judged():
 def test_the_last_epochs_are_told_by_phase_and_node():
     result = verdict(log("n1", LOG, "settled"), log("n2", LOG[:3], "settled"), log("n1", LOG, "restarted"))
     assert result.figures["last_epochs"] == {"settled": {"n1": 4, "n2": 3}, "restarted": {"n1": 4}}
+
+
+def test_a_node_that_was_read_and_shows_no_log_is_a_doubt_and_so_is_one_whose_log_ends_before_its_epoch():
+    versions = 'settled,restarted n1,n2,n3 version v1 {"epoch": 4}'
+    logs = [log(node, LOG) for node in ("n1", "n2", "n3")]
+    assert verdict(versions, *logs).doubts == ()
+    for part in ([*logs[:2], log("n3", LOG, "settled")], [*logs[:2], log("n3", [])]):
+        result = verdict(versions, *part)
+        assert (result.valid, {doubt.kind for doubt in result.doubts}) == ("unknown", {"unread"})
+    # The last epoch is left out on one node, before and after the restart, and it says that it has it.
+    short = [log("n1", LOG, "settled"), log("n1", [*LOG, [5, "4", "e"]], "restarted")]
+    later = ['settled n1,n2 version v1 {"epoch": 4}', 'restarted n1,n2 version v2 {"epoch": 5}']
+    result = verdict(*later, *short, log("n2", LOG))
+    assert (result.valid, [doubt.kind for doubt in result.doubts]) == ("unknown", ["undecided"])
+    behind = [
+        'settled n1,n2 version v1 {"epoch": 4}',
+        'restarted n1 version v2 {"epoch": 5}',
+        'restarted n2 version v1 {"epoch": 4}',
+    ]
+    assert verdict(*behind, *short, log("n2", LOG)).valid is True

@@ -150,3 +150,15 @@ def test_a_node_without_an_answer_is_a_doubt_and_none_at_all_is_nothing_to_judge
 def test_a_strategy_that_is_not_modelled_is_a_doubt():
     result = verdict(all_say(ranges()), replication={"class": "EverywhereStrategy"})
     assert (result.valid, {doubt.kind for doubt in result.doubts}) == ("unknown", {"undecided"})
+
+
+def test_a_node_that_names_no_range_is_misplaced_and_one_that_describes_nothing_is_a_doubt():
+    spans = ranges()
+    assert kinds({**all_say(spans), "n3": {"ranges": []}}) == ["misplaced-replicas"]
+    rows = [account(node, NODES, **ring()) for node in NODES]
+    rows.append(f"settled,restarted {','.join(NODES)} keyspace k {orjson.dumps({'replication': SIMPLE}).decode()}")
+    described_by = [described(node, {"ranges": spans}) for node in NODES]
+    assert Placements().check(judged([START], [*rows, *described_by]), limit_s=5).valid is True
+    result = Placements().check(judged([START], [*rows, *described_by[:3]]), limit_s=5)
+    assert (result.valid, {doubt.kind for doubt in result.doubts}) == ("unknown", {"unread"})
+    assert all("n4 did not describe the ranges of k" in doubt.text for doubt in result.doubts)
