@@ -11,13 +11,16 @@ import pyarrow.compute as pc
 
 from schemaquake.checkers.evidence.evidence import Evidence
 
-__all__ = ["OUTSIDE", "PHASES", "Account", "Phase", "read_accounts", "read_addresses"]
+__all__ = ["IN_GOSSIP", "OUTSIDE", "PHASES", "Account", "Phase", "read_accounts", "read_addresses"]
 
 Phase = Literal["settled", "restarted"]
 PHASES: Final[tuple[Phase, ...]] = ("settled", "restarted")
 
 OUTSIDE: Final = frozenset({"LEFT", "REGISTERED"})
 """States of the directory in which a node is no member."""
+
+IN_GOSSIP: Final = "gossip (NORMAL)"
+"""The source of an address that a node lists in its gossip."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +37,8 @@ class Account:
     directory: Mapping[str, Mapping[str, Any]] | None = None
     """Address → `{"host_id", "state", "tokens", "sequence"}`; None: there is no directory."""
     error: str | None = None
+    time: int = 0
+    """When it was noted (ns since the run's begin)."""
 
     def sources(self, address: str) -> list[str]:
         """Name the tables in which this node lists that address as a member's."""
@@ -41,7 +46,7 @@ class Account:
         if self.directory is not None and self.directory.get(address, {}).get("state", "LEFT") not in OUTSIDE:
             found.append("the directory")
         if self.gossip is not None and self.gossip.get(address) == "NORMAL":
-            found.append("gossip (NORMAL)")
+            found.append(IN_GOSSIP)
         return found
 
     def lists(self, address: str) -> bool:
@@ -75,4 +80,5 @@ def _account(row: Mapping[str, Any]) -> Account:
         members={**told["peers"], own["address"]: own},
         gossip=told.get("gossip"),
         directory=told.get("directory"),
+        time=row["time"],
     )

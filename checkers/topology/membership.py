@@ -26,7 +26,7 @@ from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import listing, phase_text
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.findings.tally import Tally
-from schemaquake.checkers.topology.accounts import OUTSIDE, Account, read_accounts, read_addresses
+from schemaquake.checkers.topology.accounts import IN_GOSSIP, OUTSIDE, Account, read_accounts, read_addresses
 from schemaquake.checkers.topology.operations import TopologyOperation, read_operations
 from schemaquake.harness.model.membership import GONE, MemberState
 from schemaquake.harness.model.records import Records
@@ -37,6 +37,8 @@ __all__ = ["Membership"]
 _MEMBERS: Final = frozenset({"normal", "leaving"})
 _JOINED: Final = "JOINED"
 _S: Final = 1_000_000_000
+_FORGETS_S: Final = 60
+"""How long (s) after a replacement gossip may list the node that was replaced: half a quarantine of 60 s by default, and the noise of a busy machine."""
 _LONGER: Final = 1.5
 _SPARE_S: Final = 60.0
 """By how much (a part, and s) an attempt may exceed its limit: a command that is given up has to be ended, and a machine may be busy."""
@@ -66,7 +68,7 @@ class Membership:
         tally = Tally(self.name, keep=LIMITS.findings)
         tally.doubt(*_list_unread(case), *_list_strange_gossip(case))
         tally.doubt(*_list_contradictions(case), *_list_strange_places(case), *_list_doubles(case))
-        tally.doubt(*_list_answers_of_the_gone(case), *_list_returns(case))
+        tally.doubt(*_list_answers_of_the_gone(case), *_list_returns(case), *_list_lingering(case))
         for account in case.read:
             tally.judge(*_judge_account(case, account))
         tally.judge(*_judge_agreement(case))
@@ -274,6 +276,36 @@ def _list_returns(case: _Case) -> Iterator[Doubt]:
                     yield Doubt("undecided", f"{node} had left, and is shown as {state} by op {event['index']}")
 
 
+def _list_sources(case: _Case, account: Account, node: str) -> Sequence[str]:
+    """List the tables in which another node wrongly lists one that is gone."""
+    if node == account.node or _may_linger(case, account, node):
+        return ()
+    return account.sources(case.addresses[node])
+
+
+def _may_linger(case: _Case, account: Account, node: str) -> bool:
+    """Tell if gossip may still list a node: where there is no directory it forgets one that was replaced only once it was silent for long enough."""
+    decided, address = case.decided_by(node), case.addresses.get(node, "")
+    return (
+        account.directory is None
+        and case.certain.get(node) == "replaced"
+        and account.sources(address) == [IN_GOSSIP]
+        and decided is not None
+        and decided.completed is not None
+        and account.time - decided.completed <= _FORGETS_S * _S
+    )
+
+
+def _list_lingering(case: _Case) -> Iterator[Doubt]:
+    """Yield a doubt for each replaced node that a node's gossip still lists in the last account that this node gave."""
+    last = {account.node: account for account in sorted(case.read, key=lambda account: account.time)}
+    for node in case.certain:
+        listed = [teller for teller, account in last.items() if teller != node and _may_linger(case, account, node)]
+        if listed:
+            text = f"{node} was replaced less than {_FORGETS_S} s before the last account of {listing(sorted(listed))}, which may still list it in gossip"
+            yield Doubt("undecided", text)
+
+
 def _identity(member: Mapping[str, Any], *, by_id: bool) -> tuple[Any, frozenset[str]]:
     return member.get("host_id") if by_id else None, frozenset(member.get("tokens") or ())
 
@@ -286,7 +318,7 @@ def _judge_account(case: _Case, account: Account) -> Iterator[Anomaly]:
             continue
         if state in _MEMBERS and not account.lists(address):
             yield _report_missing(case, account, node)
-        elif state in GONE and node != account.node and (sources := account.sources(address)):
+        elif state in GONE and (sources := _list_sources(case, account, node)):
             yield _report_ghost(case, account, node, sources)
     known = set(case.addresses.values())
     for address in account.members:

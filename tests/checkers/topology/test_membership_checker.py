@@ -360,3 +360,49 @@ def test_an_attempt_that_ended_long_after_its_limit_is_in_doubt(seconds, valid):
     limited = [line.replace('"parameters":{}', '"parameters":{"limit_s":10.0}') for line in lines]
     result = verdict(limited, all_say(("n1", "n2")))
     assert (result.valid, [doubt.kind for doubt in result.doubts]) == (valid, ["time"] * (valid == "unknown"))
+
+
+# ── gossip forgets a node that was replaced ──────────────────────────────────────────────────────────────────────────
+
+REPLACED = operation("replace", {"n3": "replaced", "n4": "normal"}, ends_ms=1_000)
+LATER = ("n1", "n2", "n4")
+
+
+def told_at(ms, phase, *, by=LATER, listed=(), members=LATER, **more):
+    gossiped = gossip((*LATER, *listed))
+    return [f"@{ms} {account(node, members, phase=phase, gossip=gossiped, **more)}" for node in by]
+
+
+def test_gossip_may_list_a_node_for_a_minute_after_it_was_replaced():
+    accounts = [*told_at(50_000, "settled", listed=("n3",)), *told_at(130_000, "restarted")]
+    result = verdict(REPLACED, accounts)
+    assert (result.valid, result.doubts) == (True, ())
+
+
+def test_gossip_that_lists_it_in_the_last_account_of_a_node_is_in_doubt():
+    accounts = [*told_at(50_000, "settled", listed=("n3",)), *told_at(60_000, "restarted", by=("n2", "n4"))]
+    result = verdict(REPLACED, accounts)
+    assert (result.valid, [doubt.text for doubt in result.doubts]) == (
+        "unknown",
+        ["n3 was replaced less than 60 s before the last account of n1, which may still list it in gossip"],
+    )
+
+
+@pytest.mark.parametrize(
+    "accounts",
+    [
+        told_at(62_000, "settled", listed=("n3",)),
+        told_at(50_000, "settled", members=(*LATER, "n3"), listed=("n3",)),
+        told_at(50_000, "settled", listed=("n3",), directory=registered(dict.fromkeys(LATER, "JOINED"))),
+    ],
+    ids=["longer", "in system.peers, too", "where there is a directory"],
+)
+def test_a_replaced_node_that_is_listed_longer_or_elsewhere_is_a_ghost(accounts):
+    assert "ghost-member" in {one.type for one in verdict(REPLACED, accounts).anomalies}
+
+
+def test_a_node_that_left_is_a_ghost_in_gossip_at_once():
+    accounts = [
+        f"@5000 {account(node, ('n1', 'n2'), phase='settled', gossip=gossip(FOUNDERS))}" for node in ("n1", "n2")
+    ]
+    assert "ghost-member" in {one.type for one in verdict(LEAVES, accounts).anomalies}

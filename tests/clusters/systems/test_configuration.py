@@ -259,7 +259,7 @@ def test_nobody_waits_for_nobody(version):
 
 @pytest.mark.parametrize("version", KNOWN_VERSIONS)
 def test_a_joining_node_is_not_forgotten_because_the_ring_delay_is_short(version):
-    assert "-Dcassandra.gossip_quarantine_delay_ms=60000" in words(version)
+    assert "-Dcassandra.gossip_quarantine_delay_ms=20000" in words(version)
 
 
 @pytest.mark.parametrize("version", KNOWN_VERSIONS)
