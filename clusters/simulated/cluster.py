@@ -107,6 +107,10 @@ class SimulatedCluster:
         """Return the step that was done last of each change of these nodes."""
         return self._reshaping.steps(nodes)
 
+    def steps_shown(self) -> Sequence[str]:
+        """Return the steps that this design can show; see `schemaquake.harness.model.aim.KnowsItsSteps`."""
+        return self._reshaping.steps_shown()
+
     def token_at(self, fraction: float) -> str:
         """Return the token that lies this far along the ring, from 0 to 1."""
         return self._reshaping.token_at(fraction)

@@ -312,6 +312,11 @@ class ChangingRing(Protocol):
         ...
 
     @property
+    def steps_shown(self) -> tuple[str, ...]:
+        """The steps of a change that nodes show."""
+        ...
+
+    @property
     def takes_own_place(self) -> bool:
         """True if a node with an empty disk can take its own place."""
         ...

@@ -91,6 +91,10 @@ class Reshaping:
                 found |= dict.fromkeys(move.step if ring.version else "under-way" for move in mine)
         return list(found)
 
+    def steps_shown(self) -> Sequence[str]:
+        """Return every step that `steps` may return; none of a design whose ring does not change."""
+        return self._model.steps_shown if isinstance(self._model, ChangingRing) else ()
+
     def _peers(self, node: SimulatedNode) -> frozenset[str]:
         return frozenset(
             str(row["peer"]) for row in node.model.answer(node, "SELECT peer, rpc_address FROM system.peers")

@@ -174,6 +174,7 @@ class Group0:
     """Steps that only the recovery from a lost majority comes to."""
     verbs = Coordinator.verbs
     takes_own_place = False
+    steps_shown = ("PREPARE", "START", "MID")
 
     def __init__(
         self,

@@ -235,6 +235,7 @@ class MetadataLog:
     )
     verbs: Final = Sequences.verbs | {"reconfigure"}
     takes_own_place = True
+    steps_shown = ("PREPARE", "START", "MID")
 
     def __init__(
         self,

@@ -87,6 +87,7 @@ class Rows:
     )
     verbs = GossipedRing.verbs
     takes_own_place = True
+    steps_shown = ("under-way",)
 
     def __init__(self, ring: Ring, flaws: frozenset[str], *, pull_delay_s: float = 1.0, by_turns: bool = False) -> None:
         """`by_turns`: without the flaw `no-order` changes come one after another, each by the protocol."""

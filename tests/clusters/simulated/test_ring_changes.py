@@ -12,7 +12,7 @@ from schemaquake.clusters.simulated.models.sequences import Sequences
 from schemaquake.clusters.simulated.models.topology_coordinator import Coordinator
 from schemaquake.clusters.simulated.ring import SPACE
 from schemaquake.clusters.simulated.topology import Moving, even_topology, shown_token, spare_token
-from schemaquake.harness.errors import PlanError
+from schemaquake.harness.errors import NotApplicable, PlanError
 from schemaquake.harness.placements.strategies import Factor, Simple
 
 NAMES = ("n1", "n2", "n3", "n4")
@@ -203,6 +203,14 @@ def test_the_same_seed_changes_the_ring_in_the_same_way(tmp_path):
         files = sorted((run.folder / "journals").iterdir())
         journals.append([(path.name, path.read_bytes()) for path in files])
     assert journals[0] == journals[1]
+
+
+@pytest.mark.parametrize(
+    ("system", "step", "known"), [(FIVE, "stream", "under-way"), (FIVE, "MID", "under-way"), (SIX, "under-way", "MID, PREPARE, START"), (SCYLLA, "stream", "MID, PREPARE, START")]
+)  # fmt: skip
+def test_an_aim_at_a_step_that_a_design_never_shows_is_refused(tmp_path, system, step, known):
+    with pytest.raises(NotApplicable, match=f"shows no step {step} of decommission; known here are {known}"):
+        changed(tmp_path, system, "decommission", bugs={"bugs": "none", "aim": f"kill@{step}"}, time_limit_s=10)
 
 
 @pytest.mark.parametrize("act", ["pause", "refuse", "delay", "drop", "double", "reorder"])
