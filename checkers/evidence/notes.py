@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -18,10 +19,13 @@ import pyarrow.compute as pc
 from schemaquake.checkers.evidence.membership import Membership
 from schemaquake.checkers.evidence.reloads import Reload, read_reloads
 from schemaquake.checkers.evidence.upgrades import Upgrades
+from schemaquake.harness.errors import EnvironmentLacks, PlanError
 from schemaquake.harness.model.operation import NEMESIS
 from schemaquake.harness.model.records import plain
+from schemaquake.harness.model.traits import nemesis_traits
+from schemaquake.harness.registry import load
 
-__all__ = ["Fault", "NodeDeath", "NodeStart", "Note", "Notes", "may_start", "read_notes"]
+__all__ = ["Fault", "NodeDeath", "NodeStart", "Note", "Notes", "effect_of", "may_start", "read_notes"]
 
 _STARTS: Final = re.compile(r"\b(?:re)?start\b")
 
@@ -82,6 +86,20 @@ class Fault:
         """The largest distance (s) between two clocks, or between a clock and the true time."""
         shifts = [0.0, *self.offsets.values()]
         return max(shifts) - min(shifts)
+
+    @property
+    def effect(self) -> str | None:
+        """The kind of effect of its nemesis; see `effect_of`."""
+        return effect_of(self.nemesis)
+
+
+@cache
+def effect_of(nemesis: str) -> str | None:
+    """Return the kind of effect that a nemesis declares (`NemesisTraits.effect`); None: it declares none, or is not installed."""
+    try:
+        return nemesis_traits(load("nemeses", nemesis)).effect
+    except (PlanError, EnvironmentLacks):
+        return None
 
 
 def may_start(attempt: Mapping[str, Any]) -> bool:

@@ -13,8 +13,8 @@ LEAD_NS: Final = 2_000_000_000
 """The longest time (ns) between the beginning of a fault or start and its note, which follows its effect."""
 
 _NEVER: Final = 2**63 - 1
-_HARMLESS: Final = frozenset({"partition", "pause", "packet-loss"})
-"""Nemeses that change neither the clock nor the process of a node."""
+_HARMLESS: Final = frozenset({"packets", "frozen"})
+"""Effects of faults that change neither the clock nor the process of a node."""
 
 
 def ends_of_processes(notes: Notes, node: str) -> Iterator[tuple[int, int]]:
@@ -26,5 +26,5 @@ def ends_of_processes(notes: Notes, node: str) -> Iterator[tuple[int, int]]:
         if death.node == node:
             yield death.time - LEAD_NS, death.time
     for fault in notes.faults:
-        if node in fault.nodes and fault.nemesis not in _HARMLESS | {"clock"}:
+        if node in fault.nodes and fault.effect not in _HARMLESS | {"clocks"}:
             yield fault.begins - LEAD_NS, _NEVER if fault.ends is None else fault.ends + LEAD_NS

@@ -124,7 +124,7 @@ def _disturbances(notes: Notes, node: str) -> Iterator[tuple[int, int]]:
     """Yield (begin, end) in ns of the ends of processes, and of clock faults up to the node's next start."""
     yield from ends_of_processes(notes, node)
     for fault in notes.faults:
-        if node in fault.nodes and fault.nemesis == "clock":
+        if node in fault.nodes and fault.effect == "clocks":
             starts = (start.time for start in notes.starts if start.node == node and start.time > fault.begins)
             yield fault.begins - LEAD_NS, min(starts, default=NEVER)
 

@@ -1,15 +1,17 @@
 """Effects: what was read back of a fault, when it was injected and when it was healed, is what that fault does.
 
-The notes `fault-begins` and `fault-ends` say in `effect` what the nemesis read back (`docs/nemeses.md`). Of the nemeses of this package it
-is known what that must be: a server that was killed is stopped, and runs again when it is healed; a paused one is paused; a clock shows its
-offset, and true time when it is healed; filters have rules, and their counters add up. Effects of other nemeses say only whether they
-were observed.
+The notes `fault-begins` and `fault-ends` say in `effect` what the nemesis read back (`docs/nemeses.md`). What that must be follows from the
+kind of effect that the nemesis declares (`schemaquake.harness.model.traits.NemesisTraits`): a server that was killed is stopped, and runs
+again when it is healed; a paused one is paused; a clock shows its offset, and true time when it is healed; filters have rules, and their
+counters add up. Effects of nemeses that declare none, or that are not installed, say only whether they were observed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final
+
+from schemaquake.checkers.evidence.notes import effect_of
 
 __all__ = ["find_false_effects"]
 
@@ -30,7 +32,7 @@ def find_false_effects(begin: Mapping[str, Any], end: Mapping[str, Any] | None) 
     if "effect" not in begin and "effect" not in (end or {}):
         return  # as in histories of before effects were noted
     found, left = begin.get("effect"), None if end is None else end.get("effect")
-    known = _KNOWN.get(begin.get("nemesis", ""))
+    known = _KINDS.get(effect_of(begin.get("nemesis", "")))
     if not isinstance(found, dict) or found.get("observed", known is None) is not True:
         yield "was not seen to take effect when it began"
         return
@@ -60,15 +62,20 @@ def _differing(effect: Mapping[str, Any], moment: str, wanted: Collection[str]) 
     )
 
 
-def _unnamed(fault: Mapping[str, Any], effect: Mapping[str, Any]) -> list[str]:
-    """List the nodes of a fault of which its effect says nothing, and the other way round; those that are gone were left alone."""
-    return sorted((set(fault.get("nodes") or ()) - set(effect.get("gone") or ())) ^ _states(effect).keys())
+def _find_unnamed(fault: Mapping[str, Any], effect: Mapping[str, Any], moment: str) -> Iterator[str]:
+    """Yield that an effect names other nodes than its fault does; those that are gone were left alone. `moment`: began, was healed."""
+    if unnamed := sorted((set(fault.get("nodes") or ()) - set(effect.get("gone") or ())) ^ _states(effect).keys()):
+        yield f"{moment}, and its effect does not say of exactly its nodes what became of them: {', '.join(unnamed)}"
 
 
 def _find_running(fault: Mapping[str, Any], effect: Mapping[str, Any]) -> Iterator[str]:
     """Yield what shows that servers did not go down."""
-    if fault["nemesis"] != "rolling-restart" and (unnamed := _unnamed(fault, effect)):
-        yield f"began, and its effect does not say of exactly its nodes what became of them: {', '.join(unnamed)}"
+    yield from _find_unnamed(fault, effect, "began")
+    yield from _find_running_first(fault, effect)
+
+
+def _find_running_first(_: Mapping[str, Any], effect: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what shows that those servers did not go down that its effect names: a round begins with one of its nodes."""
     if wrong := _differing(effect, "after", {"stopped"}):
         yield f"took down {', '.join(wrong)}, which did not stop"
     if wrong := _differing(effect, "before", {"running", "paused"}):
@@ -77,24 +84,21 @@ def _find_running(fault: Mapping[str, Any], effect: Mapping[str, Any]) -> Iterat
 
 def _find_stopped(fault: Mapping[str, Any], effect: Mapping[str, Any]) -> Iterator[str]:
     """Yield what shows that servers did not come back."""
-    if unnamed := _unnamed(fault, effect):
-        yield f"was healed, and its effect does not say of exactly its nodes what became of them: {', '.join(unnamed)}"
+    yield from _find_unnamed(fault, effect, "was healed")
     if wrong := _differing(effect, "after", {"running"}):
         yield f"was healed, and {', '.join(wrong)} did not run"
 
 
 def _find_awake(fault: Mapping[str, Any], effect: Mapping[str, Any]) -> Iterator[str]:
     """Yield what shows that servers were not frozen."""
-    if unnamed := _unnamed(fault, effect):
-        yield f"began, and its effect does not say of exactly its nodes what became of them: {', '.join(unnamed)}"
+    yield from _find_unnamed(fault, effect, "began")
     if wrong := _differing(effect, "after", {"paused"}):
         yield f"paused {', '.join(wrong)}, which went on"
 
 
 def _find_frozen(fault: Mapping[str, Any], effect: Mapping[str, Any]) -> Iterator[str]:
     """Yield what shows that servers were not frozen until they were healed, or are frozen still."""
-    if unnamed := _unnamed(fault, effect):
-        yield f"was healed, and its effect does not say of exactly its nodes what became of them: {', '.join(unnamed)}"
+    yield from _find_unnamed(fault, effect, "was healed")
     if wrong := _differing(effect, "before", {"paused"}):
         yield f"was healed, and {', '.join(wrong)} had not been paused"
     if wrong := _differing(effect, "after", {"running", "stopped"}):
@@ -127,8 +131,7 @@ def _find_lasting_clocks(fault: Mapping[str, Any], effect: Mapping[str, Any]) ->
     offsets, strobes = _offsets(fault), (fault.get("parameters") or {}).get("kind") == "strobe"
     # One that ended before its first switch has left every clock as it was shifted.
     switched = strobes and bool(effect.get("toggles") or effect.get("broke_off"))
-    if unnamed := _unnamed(fault, effect):
-        yield f"was healed, and its effect does not say of exactly its nodes what became of them: {', '.join(unnamed)}"
+    yield from _find_unnamed(fault, effect, "was healed")
     tolerance_s = effect.get("tolerance_s", _TOLERANCE_S)
     for node, clock in sorted(_states(effect).items()):
         before, after = (clock.get(name) if isinstance(clock, dict) else None for name in ("before", "after"))
@@ -174,10 +177,11 @@ def _find_odd_counters(fault: Mapping[str, Any], effect: Mapping[str, Any]) -> I
 
 
 _Find = Callable[[Mapping[str, Any], Mapping[str, Any]], Iterator[str]]
-_KNOWN: Final[Mapping[str, tuple[_Find, _Find]]] = {
-    **dict.fromkeys(("kill", "stop", "restart", "rolling-restart"), (_find_running, _find_stopped)),
-    "pause": (_find_awake, _find_frozen),
-    "clock": (_find_other_clocks, _find_lasting_clocks),
-    **dict.fromkeys(("partition", "packet-loss"), (_find_open_links, _find_odd_counters)),
+_KINDS: Final[Mapping[str | None, tuple[_Find, _Find]]] = {
+    "down": (_find_running, _find_stopped),
+    "down-in-turn": (_find_running_first, _find_stopped),
+    "frozen": (_find_awake, _find_frozen),
+    "clocks": (_find_other_clocks, _find_lasting_clocks),
+    "packets": (_find_open_links, _find_odd_counters),
 }
-"""For each nemesis what contradicts it in the effects of its begin and of its end."""
+"""For each kind of effect what contradicts it at the begin of a fault and at its end."""

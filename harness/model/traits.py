@@ -59,6 +59,10 @@ class NemesisTraits:
     disturbs: str | None = None
     """The part of a node that it takes hold of: `process`, `packets`, `clock`, or a word of its own; None: its name. Of two
     faults that disturb the same part of one node the second is skipped."""
+    effect: str | None = None
+    """The kind of effect that `inject` and `heal` return, with an entry in `nodes` for each node: `down` (servers stop, and run again),
+    `down-in-turn` (one after another), `frozen`, `clocks` or `packets`. The checker `faults` knows what each kind must show; None: it
+    asks only whether an effect was observed."""
     checked_as: str | None = None
     """The name under which the doctor asks each node of a deployed cluster whether the nemesis lacks anything there
     (`OwnLack`), such as `packet filter`; None: the nemesis' own name."""

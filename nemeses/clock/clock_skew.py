@@ -38,6 +38,7 @@ class ClockSkew:
     needs = frozenset({"clock"})
     allowed_by = "clock"
     disturbs = "clock"
+    effect = "clocks"
     options = TargetOptions()
 
     targets: tuple[str, ...] = option(("one", "all"), "the targets, with commas; one is drawn for each fault")

@@ -40,6 +40,7 @@ class PacketLoss:
     needs = frozenset({"packets"})
     allowed_by = "packets"
     disturbs = "packets"
+    effect = "packets"
     checked_as = "packet loss"
     options = TargetOptions()
 

@@ -45,6 +45,7 @@ class Partition:
     needs = frozenset({"packets"})
     allowed_by = "partition"
     disturbs = "packets"
+    effect = "packets"
     checked_as = "packet filter"
     options = TargetOptions()
 

@@ -25,6 +25,7 @@ class Kill:
     needs = frozenset({"signals"})
     allowed_by = "kill"
     disturbs = "process"
+    effect = "down"
     options = TargetOptions()
 
     targets: tuple[str, ...] = option(("one",), "the targets, with commas; one is drawn for each fault")

@@ -27,6 +27,7 @@ class Pause:
     needs = frozenset({"signals"})
     allowed_by = "pause"
     disturbs = "process"
+    effect = "frozen"
     options = TargetOptions()
 
     targets: tuple[str, ...] = option(("one",), "the targets, with commas; one is drawn for each fault")

@@ -33,6 +33,7 @@ class Restart:
     needs = frozenset({"signals"})
     allowed_by = "restart"
     disturbs = "process"
+    effect = "down"
     options = TargetOptions()
 
     targets: tuple[str, ...] = option(("one",), "the targets, with commas; one is drawn for each fault")

@@ -37,6 +37,7 @@ class RollingRestart:
     needs = frozenset({"signals"})
     allowed_by = "restart"
     disturbs = "process"
+    effect = "down-in-turn"
     options = TargetOptions()
 
     targets: tuple[str, ...] = option(("all",), "the targets, with commas; one is drawn for each fault")

@@ -25,6 +25,7 @@ class Stop:
     needs = frozenset({"signals"})
     allowed_by = "stop"
     disturbs = "process"
+    effect = "down"
     options = TargetOptions()
 
     targets: tuple[str, ...] = option(("one",), "the targets, with commas; one is drawn for each fault")

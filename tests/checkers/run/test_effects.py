@@ -8,7 +8,12 @@ from typing import Any
 import orjson
 import pytest
 
+from schemaquake.checkers.evidence.notes import effect_of
 from schemaquake.checkers.run.effects import find_false_effects
+from schemaquake.harness.model.traits import nemesis_traits
+from schemaquake.harness.registry import load_all
+
+KINDS = {"down", "down-in-turn", "frozen", "clocks", "packets"}
 
 
 def states(before: str, after: str) -> dict[str, Any]:
@@ -124,3 +129,27 @@ def test_a_fault_that_was_healed_without_an_effect_is_named() -> None:
     assert list(find_false_effects(begin, {"id": 0})) == ["was healed, and what it left is not noted"]
     assert list(find_false_effects({"id": 0, "nemesis": "x"}, {"id": 0})) == [], "as in histories of before"
     assert list(find_false_effects({"id": 0, "nemesis": "x"}, {"id": 0, "effect": {}})) != []
+
+
+def test_every_kind_of_effect_that_a_nemesis_declares_is_judged() -> None:
+    kinds = {name: nemesis_traits(nemesis).effect for name, nemesis in load_all("nemeses").items()}
+    assert {kind for kind in kinds.values() if kind is not None} == KINDS
+    wrong = {"observed": True, "nodes": {"n1": {}}}
+    for nemesis, kind in kinds.items():
+        assert (kind is None) is (found(nemesis, wrong, None) == []), nemesis
+
+
+def test_of_a_nemesis_that_is_not_installed_it_is_asked_whether_an_effect_was_observed() -> None:
+    wrong = {"observed": True, "nodes": {"n1": {"before": "running", "after": "running"}}}
+    assert found("kill", wrong, None) != []
+    assert effect_of("from-elsewhere") is None
+    assert found("from-elsewhere", wrong, {"observed": True}) == []
+    assert found("from-elsewhere", {**wrong, "observed": False}, None) != []
+
+
+def test_a_round_may_begin_with_any_of_its_nodes_and_ends_with_all() -> None:
+    begin = {"id": 0, "nemesis": "rolling-restart", "nodes": ["n1", "n2"], "effect": states("running", "stopped")}
+    whole = {"observed": True, "nodes": {name: {"after": "running"} for name in ("n1", "n2")}}
+    assert list(find_false_effects(begin, {**begin, "effect": whole})) == []
+    assert list(find_false_effects(begin, {**begin, "effect": BACK})) != []
+    assert list(find_false_effects({**begin, "nemesis": "restart"}, {**begin, "effect": whole})) != []
