@@ -20,6 +20,7 @@ from schemaquake.checkers.evidence.schema_changes import SchemaChanges, SchemaOb
 from schemaquake.checkers.findings.explanation import listing
 from schemaquake.checkers.run.admission import Admission
 from schemaquake.checkers.run.refusals import NO_ANSWER, NOT_OFFERED
+from schemaquake.checkers.run.whole_times import WholeTimes
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.model.operation import NEMESIS
 from schemaquake.harness.model.records import keyspace_of, plain
@@ -46,6 +47,10 @@ _NO_REFUSAL: Final = re.compile(rf"{NO_ANSWER}|{NOT_OFFERED.removeprefix('(?i)')
 """Errors of a change that the system did not answer, or never offers, or that a client of ours did not ask for; up to 1.1
 changes that meet are refused for a disagreement."""
 _RECOVERY_NS: Final = 10_000_000_000
+_MISSES_REPLICAS: Final = r"^Unavailable"
+"""The error of a coordinator that knows of too few replicas that are alive, in CQL and in Thrift."""
+_REJOINED_NS: Final = 30_000_000_000
+"""How long after a fault nodes may still take each other for dead."""
 _HEARD_NS: Final = 2_000_000_000
 """How long after an entry of a log was acknowledged every coordinator that nothing disturbs has it: entries are sent to all at once."""
 
@@ -63,7 +68,9 @@ def find_misplaced_answers(evidence: Evidence) -> Iterator[str]:
     yield from _find_silent_phases(evidence, asked["time"].to_numpy())
     yield from _find_unmade_keyspaces(evidence, events)
     yield from _find_never_acknowledged(events)
-    yield from _find_odd_refusals(evidence, asked, events.take(pa.array(completion, mask=~answered)))
+    answers = events.take(pa.array(completion, mask=~answered))
+    yield from _find_odd_refusals(evidence, asked, answers)
+    yield from _find_missing_replicas(evidence, asked, answers)
 
 
 def _find_other_ends(
@@ -149,7 +156,7 @@ def _find_unknown_owners(evidence: Evidence) -> Iterator[str]:
     """Yield how many changes were refused because their keyspace is not there, by a coordinator that must know it.
 
     One that acknowledged the CREATE knows it from then on, and so does any other one that asks the log before it answers. One that
-    follows a log without asking has heard of it a while later, where nothing disturbs it.
+    follows a log without asking has heard of it a while later, where nothing disturbs it, and once it acknowledged a later entry.
     """
     changes = evidence.changes
     schemas = evidence.readings.schemas
@@ -188,15 +195,25 @@ def _is_known(changes: SchemaChanges, change: PairedOperation, *, heard_ns: int 
     removals = [one for one in changes.drops(keyspace) if one.invoked <= ended]
     return not changes.texts(keyspace.keyspace) and any(
         certainly_applied(create)
-        and (create.node == change.node or _has_heard(create, change, heard_ns))
+        and (create.node == change.node or _has_heard(changes, create, change, heard_ns))
         and create.entirely_before(change)
         and all(removal.entirely_before(create) for removal in removals)
         for create in changes.creates(keyspace)
     )
 
 
-def _has_heard(create: PairedOperation, change: PairedOperation, heard_ns: int | None) -> bool:
-    return heard_ns is not None and create.completed is not None and create.completed + heard_ns <= change.invoked
+def _has_heard(changes: SchemaChanges, create: PairedOperation, change: PairedOperation, heard_ns: int | None) -> bool:
+    """Tell if the coordinator of a change had followed the log past a CREATE: for a while, or to a later entry of its own."""
+    if heard_ns is None or create.completed is None:
+        return False
+    return create.completed + heard_ns <= change.invoked or any(
+        own.node == change.node
+        and certainly_applied(own)
+        and not (own.argument.get("if_exists") or own.argument.get("if_not_exists"))
+        and create.entirely_before(own)
+        and own.entirely_before(change)
+        for own in changes.all
+    )
 
 
 def _find_silent_phases(evidence: Evidence, times: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Iterator[str]:
@@ -272,6 +289,44 @@ def _find_odd_refusals(evidence: Evidence, asked: pa.Table, answers: pa.Table) -
         ]
         if found:
             yield f"{len(found)} operations {f} were refused as wrong, the first of them op {found[0]['index']}, and others like them were not"
+
+
+def _find_missing_replicas(evidence: Evidence, asked: pa.Table, answers: pa.Table) -> Iterator[str]:
+    """Yield how many operations were refused for want of live replicas, long after any fault and start, while every node was whole.
+
+    Only at a level at which that kind of operation was ever acknowledged in that keyspace, and where no change of the keyspace and no
+    operation on the ring can have given it other replicas.
+    """
+    missing = pc.fill_null(pc.match_substring_regex(answers["error"], _MISSES_REPLICAS), fill_value=False)
+    if evidence.notes.membership.operations or not pc.any(missing).as_py():
+        return
+    accepted = asked.filter(pc.fill_null(pc.equal(answers["type"], "ok"), fill_value=False))
+    attained = {_request_of(row) for row in accepted.select(["f", "key", "value"]).to_pylist()}
+    whole = WholeTimes(evidence.notes, sorted(evidence.nodes), recovery_ns=_RECOVERY_NS, needs_all=True)
+    ends = answers["time"].filter(missing).to_pylist()
+    found = [
+        row["index"]
+        for row, end in zip(asked.filter(missing).to_pylist(), ends, strict=True)
+        if _request_of(row) in attained
+        and whole.is_enough(row["time"], end)
+        and not evidence.notes.active(row["time"] - _REJOINED_NS, end)
+        and _keeps_its_replicas(evidence.changes, keyspace_of(row["key"]))
+    ]
+    if found:
+        yield f"{len(found)} operations were refused for want of replicas, the first of them op {found[0]}, while every node was whole"
+
+
+def _request_of(row: Mapping[str, Any]) -> tuple[str, str | None, str | None]:
+    """Return the kind of an operation, its keyspace, and its level."""
+    level = re.search(_LEVEL, row["value"] or "")
+    return row["f"], keyspace_of(row["key"]), level and level["level"]
+
+
+def _keeps_its_replicas(changes: SchemaChanges, keyspace: str | None) -> bool:
+    """Tell if no change but one CREATE can have said how many replicas a keyspace has."""
+    if keyspace is None:
+        return False
+    return len(changes.on(SchemaObject("keyspace", keyspace, ""))) <= 1 and not changes.texts(keyspace)
 
 
 def _table_of(key: str | None) -> str | None:

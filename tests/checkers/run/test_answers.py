@@ -18,6 +18,7 @@ NOTES = [
     for at, state in ((begins, "begins"), (ends, "ends"))
 ]
 PLAN = '@1 -- info run-planned {"restart": "rolling"}'
+LEVEL = '{"consistency": "QUORUM"}'
 SETUP = ["@2 p0 n1 invoke create-keyspace k", "@3 p0 n1 ok"]
 
 
@@ -137,10 +138,10 @@ def test_a_keyspace_that_nobody_uses_need_not_be_there() -> None:
 
 
 def test_operations_of_which_none_was_ever_acknowledged_are_strange() -> None:
-    tried = [line for at in range(30, 40, 2) for line in asked(at, "batch", "fail Unavailable: 1 of 2")]
+    tried = [line for at in range(30, 40, 2) for line in asked(at, "batch", "fail WriteTimeout: 1 of 2")]
     assert strange([*WHOLE, *tried]) == ["none of 5 operations batch was acknowledged"]
     assert strange([*WHOLE, *tried, *asked(50, "batch")]) == []
-    more = asked(60, "batch", "fail Unavailable: 1 of 2")
+    more = asked(60, "batch", "fail WriteTimeout: 1 of 2")
     assert strange([*WHOLE, *tried, *more]) == ["none of 6 operations batch was acknowledged"]
 
 
@@ -176,7 +177,7 @@ OTHER_KEY = [line.replace("k.t", "k.s") for line in asked(50, answer=REFUSED)]
             [*WHOLE, *asked(50, answer=REFUSED), "@45 p9 n1 invoke alter-options k.t comment=x", "@50 p9 n1 ok"],
             id="just after its table changed",
         ),
-        pytest.param([*WHOLE, *asked(50, answer="fail Unavailable: 1 of 2")], id="nodes are missing"),
+        pytest.param([*WHOLE, *asked(50, answer="fail ReadTimeout: 1 of 2")], id="no answer"),
         pytest.param([*WHOLE, *asked(50, answer="fail not applied")], id="its condition did not hold"),
         pytest.param([*WHOLE, *asked(12, answer=REFUSED)], id="nothing of its key was accepted before it"),
         pytest.param([*WHOLE, *asked(50, f="put", answer=REFUSED)], id="none of its kind was accepted"),
@@ -449,3 +450,104 @@ def test_an_operation_on_the_ring_that_begins_long_after_a_change_was_asked_for_
     slow = ["@25000 p25 n1 invoke add-column k.t c:int", f"@60000 p25 n1 {REFUSED}"]
     assert refusals([*TABLE_LONG_AGO, *slow])
     assert not refusals([*TABLE_LONG_AGO, *slow, *joined(50_000, 55_000)])
+
+
+def replicas_missed(lines: list[str]) -> list[str]:
+    return [text for text in strange(lines) if "for want of replicas" in text]
+
+
+MISSED = "fail Unavailable: Cannot achieve consistency level QUORUM"
+
+
+@pytest.mark.parametrize(
+    "answer", [MISSED, "fail UnavailableException: ", "info Unavailable: 1 of 2"], ids=["CQL", "Thrift", "unknown"]
+)
+def test_a_lone_refusal_for_want_of_replicas_is_strange_while_every_node_is_whole(answer: str) -> None:
+    lone = asked(25_000, answer=answer)
+    (said,) = replicas_missed([*WHOLE, *lone])
+    number = next(row["index"] for row in judged([*WHOLE, *lone]).history.to_pylist() if row["time"] == 25_000_000_000)
+    assert said.startswith("1 operations were refused")
+    assert f"op {number}," in said
+    (said,) = replicas_missed([*WHOLE, *lone, *asked(26_000, answer=answer)])
+    assert said.startswith("2 operations were refused")
+    assert replicas_missed([*WHOLE, *lone, *fault(1000, 30_000 - 5001)]) == []
+    long_after = asked(45_000, answer=answer)
+    assert len(replicas_missed([*WHOLE, *long_after, *fault(1000, 14_999)])) == 1, (
+        "a fault long before explains nothing"
+    )
+    assert len(replicas_missed([*WHOLE, *lone, *fault(26_000, 27_000)])) == 1, "nor does one that came later"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param(asked(25_000, answer="ok"), id="answered"),
+        pytest.param(asked(25_000, answer="fail WriteTimeout: Unavailable"), id="a timeout"),
+        pytest.param(asked(25_000, answer=MISSED, level="ALL"), id="a level that was never reached"),
+        pytest.param(asked(25_000, "batch", MISSED), id="a kind of operation that never succeeded"),
+        pytest.param([line.replace("k.t", "l.t") for line in asked(25_000, answer=MISSED)], id="another keyspace"),
+        pytest.param([*asked(45_000, answer=MISSED), *fault(1000, 15_001)], id="nodes may take each other for dead"),
+        pytest.param([*asked(25_000, answer=MISSED), *fault(24_000, 26_000)], id="beside a fault"),
+        pytest.param(
+            [f"@25000 p9 n1 invoke get k.t {LEVEL}", f"@26000 p9 n1 {MISSED}", *fault(25_500, 25_600)],
+            id="a fault meanwhile",
+        ),
+        pytest.param(
+            [*asked(25_000, answer=MISSED), '@16000 -- n2 info node-start {"phase": "fault", "served": true}'],
+            id="just after a start",
+        ),
+        pytest.param(
+            [*asked(25_000, answer=MISSED), '@9000 -- n2 info node-died {"exit_code": 1}'], id="a node that is down"
+        ),
+        pytest.param([*asked(25_000, answer=MISSED), *made("alter-keyspace k", "ok", at=40)], id="other replicas"),
+        pytest.param([*asked(25_000, answer=MISSED), *made("alter-keyspace k", "info no", at=40)], id="perhaps others"),
+        pytest.param(
+            ['@28 p1 n1 invoke cql k {"statement": "ALTER …"}', "@29 p1 n1 ok", *asked(25_000, answer=MISSED)],
+            id="free text",
+        ),
+        pytest.param([*asked(25_000, answer=MISSED), *joined(1000, 5000)], id="another ring"),
+        pytest.param([f"@25000 p9 n1 invoke get {LEVEL}", f"@25001 p9 n1 {MISSED}"], id="no keyspace"),
+    ],
+)
+def test_a_refusal_for_want_of_replicas_for_which_there_may_be_a_reason_is_not_strange(lines: list[str]) -> None:
+    assert replicas_missed([*WHOLE, *lines]) == []
+
+
+def test_a_keyspace_was_made_once_and_a_start_long_ago_explains_nothing() -> None:
+    lone = asked(25_000, answer=MISSED)
+    assert len(replicas_missed([*WHOLE, *lone, '@14000 -- n2 info node-start {"phase": "fault", "served": true}'])) == 1
+    again = made("create-keyspace k", "info no", at=40)
+    assert replicas_missed([*WHOLE, *lone, *again]) == []
+    assert len(replicas_missed([*WHOLE, *lone, *made("create-keyspace k", "fail AlreadyExists", at=40)])) == 1
+
+
+@pytest.mark.parametrize(
+    ("own", "strange_then"),
+    [
+        pytest.param(made("create-table k.y a:int*", "ok", at=40), True, id="an entry of its own"),
+        pytest.param(made("create-type l.u a:int", "ok", at=40), True, id="of another keyspace"),
+        pytest.param(made("create-table k.y a:int*", "info no", at=40), False, id="of unknown outcome"),
+        pytest.param(made("create-table k.y a:int*", "ok", at=60), False, id="later"),
+        pytest.param(["@40 p40 n1 invoke create-table k.y a:int*", "@55 p40 n1 ok"], False, id="not acknowledged yet"),
+        pytest.param(["@2 p40 n1 invoke create-table k.y a:int*", "@40 p40 n1 ok"], False, id="perhaps an older entry"),
+        pytest.param(
+            ['@40 p40 n1 invoke drop-table k.y {"if_exists": true}', '@41 p40 n1 ok {"applied": true}'],
+            False,
+            id="perhaps a no-op",
+        ),
+    ],
+)
+def test_a_coordinator_that_wrote_a_later_entry_of_the_log_has_heard_of_a_keyspace_before(
+    own: list[str], *, strange_then: bool
+) -> None:
+    refused = without_keyspace(node="n2", at=50)
+
+    def found(authority: str, node: str) -> list[str]:
+        reading = f'settled n1,n2 version v9 {{"authority": "{authority}"}}'
+        lines = [*WHOLE, *refused, *(line.replace(" n1 ", f" {node} ") for line in own)]
+        evidence = Evidence.of(judged(lines, [reading]))
+        return [text for text in find_misplaced_answers(evidence) if "which their coordinator knew" in text]
+
+    assert bool(found("log", "n2")) is strange_then
+    assert found("log", "n3") == [], "another coordinator's entry"
+    assert found("disk", "n2") == [], "there is no log"
