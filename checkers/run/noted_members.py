@@ -9,10 +9,12 @@ are, unless an operation concerns the node. An operation's end repeats what was 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final
 
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.notes import Note
+from schemaquake.checkers.evidence.schema_changes import SchemaObject
 from schemaquake.checkers.findings.explanation import listing
 from schemaquake.harness.model.membership import MEMBER_STATES, TopologyChange, expected_states
 
@@ -33,6 +35,8 @@ _BEFORE: Final = {"heal": "final-settled", "restart": "final-restarted"}
 _ROUNDING_S: Final = 1.0
 _KEEPING: Final = frozenset({"everyday", "reload-table", "rf-change", "cms-reconfigure", "pause-commits"})
 """Nemeses whose operations leave every member the address and the host id that it has."""
+_SNAPSHOT: Final = "snapshot"
+"""A word of the command by which a node is asked for a snapshot, and of no other one."""
 
 
 def find_strange_members(evidence: Evidence) -> Iterator[str]:
@@ -151,7 +155,8 @@ def find_strange_operations(evidence: Evidence) -> Iterator[str]:
         elif number not in begun:
             yield f"operation {number} ended and never began"
         else:
-            strange = next(_find_strange_end(begun[number], note), None)
+            found = chain(_find_strange_end(begun[number], note), _find_strange_reload(evidence, begun[number], note))
+            strange = next(found, None)
             if strange is not None:
                 yield f"operation {number} on the topology ended as none can: {strange}"
 
@@ -183,6 +188,43 @@ def _find_strange_end(asked: Note, ended: Note) -> Iterator[str]:
         yield "it failed, and no attempt did"
     if error is None and kind == "fail":
         yield "it failed without an error"
+
+
+def _find_strange_reload(evidence: Evidence, asked: Note, ended: Note) -> Iterator[str]:
+    """Yield where what a reload of a table says of itself does not follow from its attempts, or from the changes that clients recorded."""
+    parameters, effect = asked.value.get("parameters"), ended.value.get("effect")
+    if not isinstance(parameters, dict) or not parameters.get("reloads"):
+        return
+    begins, ends = asked.event["time"], ended.event["time"]
+    table = SchemaObject("table", str(parameters.get("keyspace")), str(parameters.get("table")))
+    within = [
+        change
+        for change in evidence.changes.on(table)
+        if change.acknowledged and begins <= change.invoked and (change.completed or ends + 1) <= ends
+    ]
+    if ended.event["type"] == "ok" and not {"drop-table", "create-table"} <= {change.f for change in within}:
+        yield f"it was acknowledged, and no DROP and CREATE of {table.key} was in that time"
+    noted = effect if isinstance(effect, dict) else {}
+    snapshots, attempts = noted.get("snapshots"), noted.get("attempts")
+    if snapshots is None or not attempts:  # of before they were noted, or nothing was attempted
+        return
+    lengths = [attempt["seconds"] for attempt in attempts]
+    # Each snapshot was asked for after the attempts before it, and before itself and all that came after.
+    possible = {
+        attempt["node"]: (
+            sum(lengths[:number]) - _ROUNDING_S,
+            (ends - begins) / 1e9 - sum(lengths[number:]) + _ROUNDING_S,
+        )
+        for number, attempt in enumerate(attempts)
+        if _SNAPSHOT in attempt["command"].split()
+    }
+    if not isinstance(snapshots, dict) or snapshots.keys() != possible.keys():
+        yield "it names other snapshots than were attempted"
+    elif any(
+        not isinstance(at, int | float) or not possible[node][0] <= at <= possible[node][1]
+        for node, at in snapshots.items()
+    ):
+        yield "a snapshot was asked for at another time than its attempts leave it"
 
 
 def _is_attempt(attempt: Any) -> bool:

@@ -240,3 +240,93 @@ def test_an_operation_whose_begin_lacks_what_its_end_says_is_strange(name: str) 
 def test_an_operation_that_was_acknowledged_says_what_was_attempted() -> None:
     assert strange(*notes(after=JOINED), *operation()) == []
     assert strange(*notes(after=JOINED), *operation(effect={"seconds": 1.0})) != []
+
+
+COMMANDS = (
+    *(("nodetool snapshot -t schemaquake-reload -- k", node) for node in ("n1", "n2")),
+    *(("drop-table k.t", "n1"), ("create-table k.t", "n2")),
+    *(("nodetool refresh -- k t", node) for node in ("n1", "n2")),
+)
+
+
+def reload(
+    outcome: str = "ok",
+    *,
+    snapshots: Any = None,
+    attempts: int = len(COMMANDS),
+    changes: tuple[str, ...] = ("drop-table k.t", "create-table k.t k:int*"),
+    changed_at: int = 18_000,
+    reloads: Any = True,
+) -> list[str]:
+    """A reload from 10 to 30 s, of attempts that last two seconds each."""
+    parameters = {"reloads": reloads, "keyspace": "k", "table": "t"}
+    value = {"operation": 1, "nodes": [], "parameters": parameters, "becomes": {}}
+    tried = [ATTEMPT | {"command": command, "node": node} for command, node in COMMANDS][:attempts]
+    effect = {"attempts": tried, "snapshots": {"n1": 0.001, "n2": 5.0} if snapshots is None else snapshots}
+    asked = [
+        line
+        for number, change in enumerate(changes)
+        for line in (
+            f"@{changed_at + 10 * number} p{5 + number} n1 invoke {change}",
+            f"@{changed_at + 10 * number + 1} p{5 + number} n1 ok",
+        )
+    ]
+    return [
+        f"@10000 -- invoke reload-table {orjson.dumps(value).decode()}",
+        *asked,
+        f"@30000 -- {outcome} reload-table {orjson.dumps({**value, 'effect': effect}).decode()}",
+        note(30_001, "operation", THREE),
+    ]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param(reload(), id="a reload"),
+        pytest.param(reload(snapshots={"n1": 0.0, "n2": 2.0}), id="without a pause"),
+        pytest.param(reload(snapshots={"n1": 0.0, "n2": 1.001}), id="rounded"),
+        pytest.param(reload(snapshots={"n1": 8.0, "n2": 10.0}), id="late"),
+        pytest.param(reload("info", changes=("drop-table k.t",)), id="of unknown outcome"),
+        pytest.param(reload("fail", snapshots={"n1": 0.0}, attempts=1, changes=()), id="refused by the first node"),
+        pytest.param(reload("fail", snapshots={}, attempts=0, changes=()), id="refused at once"),
+        pytest.param(reload(changes=(), snapshots={"n7": 1}, reloads=False), id="no reload"),
+        pytest.param(
+            reload(changes=("drop-table k.t", "create-table k.t k:int*", "add-column k.t c:int")),
+            id="with a column more",
+        ),
+    ],
+)
+def test_what_a_reload_may_say_is_not_strange(lines: list[str]) -> None:
+    assert strange(*notes(), *lines) == []
+
+
+@pytest.mark.parametrize(
+    ("lines", "text"),
+    [
+        pytest.param(reload(snapshots={"n1": 0.0, "n2": 0.9}), "at another time", id="before the attempts before it"),
+        pytest.param(reload(snapshots={"n1": 0.0, "n2": 11.1}), "at another time", id="too late for what came after"),
+        pytest.param(reload(snapshots={"n1": 9.1, "n2": 5.0}), "at another time", id="of the first node"),
+        pytest.param(reload(snapshots={"n1": -1.1, "n2": 5.0}), "at another time", id="before it began"),
+        pytest.param(reload(snapshots={"n1": "0", "n2": 5.0}), "at another time", id="no number"),
+        pytest.param(reload(snapshots={"n2": 5.0}), "other snapshots", id="a node without one"),
+        pytest.param(reload(snapshots={"n1": 0.0, "n2": 5.0, "n3": 5.0}), "other snapshots", id="a node with one"),
+        pytest.param(reload(snapshots=["n1", "n2"]), "other snapshots", id="no times"),
+        pytest.param(reload(snapshots={}), "other snapshots", id="none"),
+        pytest.param(reload(changes=("drop-table k.t",)), "no DROP and CREATE of k.t", id="not made again"),
+        pytest.param(reload(changes=("create-table k.t k:int*",)), "no DROP and CREATE", id="not dropped"),
+        pytest.param(reload(changes=("drop-table k.u", "create-table k.u k:int*")), "no DROP", id="another table"),
+        pytest.param(reload(changed_at=9_000), "no DROP and CREATE", id="before it"),
+        pytest.param(reload(changed_at=29_995), "no DROP and CREATE", id="after it"),
+    ],
+)
+def test_a_reload_that_none_can_have_been_is_strange(lines: list[str], text: str) -> None:
+    (said,) = strange(*notes(), *lines)
+    assert text in said
+
+
+def test_a_reload_of_before_the_times_of_its_snapshots_were_noted_is_not_strange() -> None:
+    lines = reload()
+    head, _, value = lines[-2].partition(" {")
+    ended = orjson.loads("{" + value)
+    del ended["effect"]["snapshots"]
+    assert strange(*notes(), *lines[:-2], f"{head} {orjson.dumps(ended).decode()}", lines[-1]) == []

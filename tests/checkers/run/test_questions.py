@@ -131,6 +131,10 @@ def transactions(asked: list[Any] | None, answered: list[Any] | None, outcome: s
         (None, None, "ok", 0),
         ([APPEND, READ], None, "info", 0),
         ([APPEND, READ], None, "ok", 1),
+        ([APPEND], None, "ok", 1),
+        ([], None, "ok", 0),
+        ([APPEND], [("append", 1, None, None)], "ok", 1),
+        ([("append", 1, None, None)], [("append", 1, None, None)], "ok", 0),
         ([APPEND, READ], [APPEND], "ok", 1),
         ([APPEND, READ], [APPEND, READ, READ], "ok", 1),
         ([APPEND, READ], [READ, APPEND], "ok", 1),
@@ -144,3 +148,113 @@ def test_a_transaction_is_answered_in_its_own_micro_operations(
     asked: list[Any] | None, answered: list[Any] | None, outcome: str, count: int
 ) -> None:
     assert len(transactions(asked, answered, outcome)) == count
+
+
+def index_of(lines: list[str], at: int) -> int:
+    """The number of the event at a time (ms)."""
+    (index,) = (row["index"] for row in judged(lines).history.to_pylist() if row["time"] == at * 1_000_000)
+    return int(index)
+
+
+def test_an_operation_without_an_end_contradicts_nothing() -> None:
+    assert strange('@20 p20 n1 invoke write k.r {"v": 5}') == []
+
+
+def test_the_first_of_several_writes_with_another_value_is_named() -> None:
+    same = write("write", '{"v": 1}', 'ok {"v": 1}', at=30)
+    odd = [*write("write", '{"v": 5}', 'ok {"v": 6}', at=40), *write("write", '{"v": 6}', 'ok {"v": 7}', at=50)]
+    (said,) = strange(*same, *odd)
+    assert said.startswith("2 operations write were acknowledged")
+    assert said.endswith(f"op {index_of([PLAN, *NOTES, *same, *odd], 40)}")
+
+
+def test_an_answer_without_a_value_repeats_none() -> None:
+    odd = [*write("write", '{"v": 5}', 'ok {"v": 6}'), *write("write", '{"v": 1}', "ok", at=30)]
+    records = judged([PLAN, *NOTES, *odd])
+    assert len(list(find_strange_questions(Evidence.of(records)))) == 1
+    rows = [{**row, "value": None} if row["time"] == 31_000_000 else row for row in records.history.to_pylist()]
+    silent = Records.of(pa.Table.from_pylist(rows, schema=HISTORY), records.observations)
+    assert list(find_strange_questions(Evidence.of(silent))) == []
+
+
+def test_the_first_of_several_false_conditions_is_named() -> None:
+    refused = "fail not applied: the condition did not hold"
+    odd = [*write("write", '{"v": 5}', refused, at=40), *write("write", '{"v": 6}', refused, at=50)]
+    (said,) = strange(*odd)
+    assert said.startswith("2 ")
+    assert f"op {index_of([PLAN, *NOTES, *odd], 40)}" in said
+
+
+MANY = [(at + number, f"n{number + 1}", f"k.r/{number}") for at in (120, 220) for number in range(12)]
+
+
+def test_three_missing_readings_are_listed_and_all_are_counted() -> None:
+    (said,) = strange(reads=MANY[:-5])
+    assert said.startswith("5 readings of the other final phase")
+    assert said.count("through") == 3
+
+
+def test_as_many_missing_readings_as_are_alike_are_other_readings() -> None:
+    both = [*MANY[:4], *MANY[12:14]]
+    assert strange(reads=both) == []
+    assert len(strange(reads=[*MANY[:4], *MANY[12:15]])) == 1
+
+
+def test_a_phase_is_compared_up_to_its_last_note() -> None:
+    late = [*READS, (192, "n9", "k.r/9")]
+    again = '@195 -- info phase {"phase": "final-settled", "state": "ends"}'
+    assert strange(reads=late) == []
+    assert len(strange(again, reads=late)) == 1
+
+
+@pytest.mark.parametrize("notes", [NOTES[:-1], NOTES[:-2]], ids=["begun", "never begun"])
+def test_a_phase_without_an_end_is_compared_with_none(notes: list[str]) -> None:
+    reads = [
+        (120, "n1", "k.r/0"),
+        (121, "n2", "k.r/1"),
+        (122, "n3", "k.r/2"),
+        (200, "n1", "k.r/0"),
+        (200, "n2", "k.r/1"),
+    ]
+    final = [line for one in reads for line in read(*one)]
+    assert len(list(find_strange_questions(Evidence.of(judged([PLAN, *NOTES, *final]))))) == 1
+    assert list(find_strange_questions(Evidence.of(judged([PLAN, *notes, *final])))) == []
+
+
+def test_a_run_of_before_there_were_plans_is_not_compared() -> None:
+    final = [line for one in READS[:-1] for line in read(*one)]
+    assert list(find_strange_questions(Evidence.of(judged([*NOTES, *final])))) == []
+
+
+def test_a_node_that_died_after_a_phase_began_was_asked_in_it_all_the_same() -> None:
+    died = '@230 -- n3 info node-died {"exit_code": 1, "first_error": "E"}'
+    assert len(strange(died, reads=READS[:-1])) == 1
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ('{"columns": ["a", "b"]}', '{"columns": ["b", "a"]}'),
+        ('{"where": {"k": 1}, "zones": ["a", "b"]}', '{"where": {"k": 1}, "zones": ["b", "a"]}'),
+        ('{"phase": "settled", "where": {"k": 1}}', '{"phase": "restarted", "where": {"j": 1}}'),
+        ('{"phase": "settled", "table": "t"}', '{"phase": "restarted", "table": "u"}'),
+    ],
+)
+def test_readings_of_other_requests_are_not_alike(one: str, other: str) -> None:
+    for second, count in ((other, 2), (one, 0)):
+        assert len(strange(*read(180, "n1", "k.t", "get", one), *read(280, "n1", "k.t", "get", second))) == count
+
+
+def test_of_two_transactions_one_may_be_answered_otherwise() -> None:
+    lines = [
+        f"@{at + more} p{at} n1 {what} {{}}" for at in (20, 30) for more, what in ((0, "invoke txn k.a"), (1, "ok"))
+    ]
+    records = judged([PLAN, *NOTES, *lines])
+    rows = records.history.to_pylist()
+    for row in rows:
+        if row["f"] == "txn":
+            row["mops"] = [{"f": "append", "k": 1, "v": 6 if row["time"] == 31_000_000 else 5, "vs": None}]
+    history = pa.Table.from_pylist(rows, schema=HISTORY)
+    (said,) = find_strange_questions(Evidence.of(Records.of(history, records.observations)))
+    assert said.startswith("1 transactions were answered")
+    assert said.endswith(f"op {next(row['index'] for row in rows if row['time'] == 30_000_000)}")
