@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Protocol, TypeAlias
 
-from schemaquake.clusters.simulated.disk import RowKey
+from schemaquake.clusters.simulated.disk import RowKey, rank_of
 from schemaquake.clusters.simulated.faces import Answers, Node, Steps
 from schemaquake.clusters.simulated.messages import Failure, Message
 from schemaquake.clusters.simulated.ring import Copies, Ring, RingView, token_of
@@ -508,8 +508,8 @@ def _reconcile(one: tuple[int, _Cells], other: tuple[int, Mapping[str, tuple[int
     return max(one[0], other[0]), cells
 
 
-def _rank(cell: tuple[int, Any]) -> tuple[int, bool, str]:
-    return cell[0], cell[1] is None, repr(cell[1])
+def _rank(cell: tuple[int, Any]) -> tuple[int, tuple[bool, int, str]]:
+    return cell[0], rank_of(cell[1])
 
 
 def _late_cell(table: Table, cells: _Cells) -> str | None:

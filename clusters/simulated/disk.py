@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from schemaquake.clusters.simulated.schema.rows import SchemaRows
 
-__all__ = ["Cells", "Disk", "RowKey", "TableFiles"]
+__all__ = ["Cells", "Disk", "RowKey", "TableFiles", "rank_of"]
 
 Cells: TypeAlias = dict[str, tuple[int, Any]]
 """Cells of one row: (µs, value), value None for a deleted one."""
@@ -46,7 +46,7 @@ class TableFiles:
             row = rows[key] = {}
         for name, cell in cells.items():
             held = row.get(name)
-            if held is None or cell[0] > held[0] or (cell[0] == held[0] and _rank(cell) > _rank(held)):
+            if held is None or cell[0] > held[0] or (cell[0] == held[0] and rank_of(cell[1]) > rank_of(held[1])):
                 row[name] = cell
 
     def drop(self, snapshot: str) -> None:
@@ -92,5 +92,6 @@ class Disk:
             )
 
 
-def _rank(cell: tuple[int, Any]) -> tuple[bool, str]:
-    return cell[1] is None, repr(cell[1])
+def rank_of(value: Any) -> tuple[bool, int, str]:
+    """Return what values with one timestamp are compared by: a deletion is above all, numbers go by size, as their bytes do."""
+    return value is None, value if type(value) is int else 0, repr(value)

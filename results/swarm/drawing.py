@@ -62,6 +62,15 @@ _LIVING_NODES_LEAVE: Final = frozenset({"bootstrap", "decommission", "move"})
 """Changes that go on with any replication factor; of fewer than three replicas a dead one is needed for a majority."""
 _TOGETHER: Final = ("bootstrap", "move")
 """Changes two of which may go on at once: all nodes that are needed for both live."""
+_TOGETHER_WITHOUT_MOVE: Final = ("bootstrap", "decommission")
+"""The same where no node moves along the ring."""
+_LOCK_RANGES: Final = "6.0/sequence/"
+"""The beginning of the names of steps of changes that go on beside each other, if they have no range in common."""
+_NODES_OF_A_WIDE_RING: Final = 14
+"""Nodes of which a join and a leave change five ranges each, often none that is the other's."""
+_WIDE: Final = 0.5
+_BOTH_BEGIN_S: Final = ((4.0, 4.0), (4.0, 5.5), (4.0, 6.1), (4.0, 6.9))
+"""Times at which a join and a leave begin that are to meet: a node is up for two seconds before it asks for its place."""
 _LIMIT_OF_A_CHANGE_S: Final = "40"
 _SECONDS_LEAST: Final = 12.0
 """Time limit of a run in which the ring changes, for writes before and after, or packets are lost: in a shorter fault none may come by."""
@@ -114,7 +123,7 @@ def plan_of_seed(seed: int, systems: Sequence[str], options: Mapping[str, str] |
         spares = sum(name in _JOINS for name in changes)
         workloads = _with_data(draws, system, workloads)
         chosen = {name: text for name, text in chosen.items() if name != "mode"}
-        chosen |= _limits(changes)
+        chosen |= _limits(draws, changes)
         if _LOSS in changes:
             # Whoever dies, a majority of the replicas of a row has one that stays; other faults together with it may lose rows for good.
             nodes, nemeses = min(nodes, _NODES_MOST_OF_A_LOSS), changes
@@ -172,10 +181,13 @@ def _storm(draws: Draws, system: str) -> Storm | None:
 def _stormy(draws: Draws, seed: int, system: str, storm: Storm, options: Mapping[str, str]) -> Plan:
     """Return the plan of a seed with a storm: of the ring with changes of it, else of the log with changes of the schema."""
     changes = _some_changes(draws, system) if storm.kind == "ring" else ()
+    nodes = storm.nodes
+    if len(changes) > 1 and _has_locks(system) and draws.stream("storm", "wide").chance(_WIDE):
+        changes, nodes = _TOGETHER_WITHOUT_MOVE, _NODES_OF_A_WIDE_RING
     leaves_dead = not _LIVING_NODES_LEAVE.issuperset(changes)
     spares = sum(name in _JOINS for name in changes)
-    everybody = tuple(f"n{number}" for number in range(1, storm.nodes + spares + 1))
-    chosen = dict(storm.options) | _limits(changes)
+    everybody = tuple(f"n{number}" for number in range(1, nodes + spares + 1))
+    chosen = dict(storm.options) | _limits(draws, changes)
     if storm.follows_on and asks_before_it_answers(system):
         chosen["relay"] = "true"
     chosen |= _habits(draws, system, cut=False)
@@ -186,13 +198,13 @@ def _stormy(draws: Draws, seed: int, system: str, storm: Storm, options: Mapping
         system=system,
         workloads=(_CHURN if storm.kind == "log" else _WITH_DELETIONS if storm.has_deletions else _OF_ROWS,),
         cluster="simulated",
-        nodes=storm.nodes,
+        nodes=nodes,
         spares=spares,
         nemeses=(*changes, *storm.nemeses),
         seed=seed,
         time_limit_s=storm.time_limit_s,
         rate=storm.rate,
-        concurrency=storm.nodes * crew if crew > 1 else None,
+        concurrency=nodes * crew if crew > 1 else None,
         replication_factor=None if storm.factor is None or leaves_dead else min(storm.factor, storm.nodes),
         restart=draws.stream("swarm", "restart").pick(("rolling", "rolling", "together", "none")),
         options={**chosen, **_WATCHED, **options},
@@ -203,6 +215,10 @@ def _stormy(draws: Draws, seed: int, system: str, storm: Storm, options: Mapping
 def _steps_of_log(system: str) -> tuple[str, ...]:
     """Return the steps by which a system decides and carries out the entries of its log; none in designs without one."""
     return tuple(step for step in steps_of(system) if step.startswith(_OF_A_LOG))
+
+
+def _has_locks(system: str) -> bool:
+    return any(step.startswith(_LOCK_RANGES) for step in _ring_steps_of(system))
 
 
 @cache
@@ -262,9 +278,12 @@ def _changes(draws: Draws, system: str) -> tuple[str, ...]:
     return _one_or_two(stream, draws.stream("swarm", "second change"), fitting)
 
 
-def _limits(changes: Sequence[str]) -> dict[str, str]:
+def _limits(draws: Draws, changes: Sequence[str]) -> dict[str, str]:
     """Return the options of changes of the ring; two go on together, without which the second would wait for the first."""
     together = {"overlap": "true"} if len(changes) > 1 else {}
+    if {*changes} == {*_TOGETHER_WITHOUT_MOVE}:
+        begin_s = draws.stream("swarm", "both begin").pick(_BOTH_BEGIN_S)
+        together |= {f"{name}.begins-s": f"{at:g}" for name, at in zip(_TOGETHER_WITHOUT_MOVE, begin_s, strict=True)}
     return {f"{name}.limit-s": _LIMIT_OF_A_CHANGE_S for name in changes} | together
 
 
@@ -278,8 +297,9 @@ def _some_changes(draws: Draws, system: str) -> tuple[str, ...]:
 def _one_or_two(stream: Stream, second: Stream, fitting: Sequence[str]) -> tuple[str, ...]:
     """Draw a change of the ring; one time in four, where that can be, another one together with it."""
     first = stream.pick(fitting)
-    together = [name for name in _TOGETHER if name in fitting and name != first]
-    return (first, second.pick(together)) if first in _TOGETHER and together and second.chance(0.25) else (first,)
+    pair = _TOGETHER if "move" in fitting else _TOGETHER_WITHOUT_MOVE
+    together = [name for name in pair if name in fitting and name != first]
+    return (first, second.pick(together)) if first in pair and together and second.chance(0.25) else (first,)
 
 
 def without_data_centers(options: Mapping[str, str]) -> Mapping[str, str]:

@@ -10,7 +10,7 @@ from schemaquake.clusters.simulated.faces import Node, Steps
 from schemaquake.clusters.simulated.models.statements import Select, Update, parse
 from schemaquake.clusters.simulated.ring import Ring
 from schemaquake.clusters.simulated.said import ServerSaid
-from schemaquake.clusters.simulated.schema.definitions import Column
+from schemaquake.clusters.simulated.schema.definitions import Column, Table
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.model.queries import Query
 
@@ -81,14 +81,36 @@ class Requests:
     def _read_rows(self, node: Node, value: Mapping[str, Any]) -> Steps:
         keyspace, name, columns = value["keyspace"], value["table"], value["columns"]
         table, _ = self.data.find(node, keyspace, name)
+        shown = table
         for column in columns or ():
             if column not in table.columns and self.data.knows_columns:
                 raise ServerSaid("InvalidRequest", f"Undefined column name {column} in table {keyspace}.{name}")
-        found = yield from self.data.read(node, keyspace, name, value.get("where"), value["consistency"])
+        where = value.get("where")
+        if table.base is None and not _is_indexed(table, where):
+            found = yield from self.data.read(node, keyspace, name, where, value["consistency"])
+        else:
+            found = yield from self._look_up(node, table, where, value["consistency"])
         return [
-            {column: _value(table, key, cells, column) for column in columns or table.columns}
+            {column: _value(table, key, cells, column) for column in columns or shown.columns}
             for table, key, cells in found
         ]
+
+    def _look_up(self, node: Node, through: Table, where: Mapping[str, Any] | None, consistency: str) -> Steps:
+        """Return the rows that a view, or an index of a table, lists: those of the table itself, in which nothing lags behind."""
+        assert node.server is not None
+        name = through.name if through.base is None else through.base[1]
+        base = node.server.memory[through.keyspace].tables.get(name)
+        if base is None or (through.base is not None and base.id != through.base[0]):
+            return []  # a view whose table is gone: it keeps no rows of its own
+        found = yield from self.data.read(node, through.keyspace, name, None, consistency)
+        sought = dict(where or {})
+        needed = {*sought, *((*through.partition_key, *through.clustering) if through.base is not None else ())}
+        rows = []
+        for table, key, cells in found:
+            row = {column: _value(table, key, cells, column) for column in needed}
+            if None not in row.values() and all(row[column] == wanted for column, wanted in sought.items()):
+                rows.append((table, key, cells))
+        return rows
 
     def _query(self, node: Node, query: Query) -> Steps:
         statement = parse(query.text)
@@ -123,6 +145,13 @@ def _value(table: Any, key: Any, cells: Mapping[str, tuple[int, Any]], column: s
 
 
 _UNDECLARED: Final = Column("blob", "regular")
+
+
+def _is_indexed(table: Table, where: Mapping[str, Any] | None) -> bool:
+    """Return whether rows are asked for by a column that has an index, and not by their key."""
+    return (
+        bool(where) and not {*table.partition_key} <= {*(where or ())} and {*(where or ())} <= {*table.indexes.values()}
+    )
 
 
 def _refuse(text: str) -> Steps:

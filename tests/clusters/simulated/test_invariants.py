@@ -224,6 +224,31 @@ def test_a_majority_knows_a_step_before_the_next_one(know, breaches):
     assert said(nodes) == breaches
 
 
+@pytest.mark.parametrize(
+    ("request_", "version", "at", "breaches"),
+    [
+        ("write", 1, 2, True),  # n4 is to come, and is not sent the row
+        ("write", 1, 3, True),
+        ("write", 2, 3, False),  # n4 is written to at both
+        ("write", 2, 5, False),  # cancelled since: one replica more than needed
+        ("read", 1, 2, False),
+        ("read", 2, 3, False),
+        ("read", 3, 5, True),  # n4 is written to no more
+    ],
+)
+def test_a_replica_serves_nobody_who_leaves_out_a_replica_to_come_or_asks_a_former_one(request_, version, at, breaches):
+    nodes = nodes_named(NAMES)
+    base = even_topology(NAMES, {name: name for name in NAMES}, version=1)
+    registered = base.registered(1, "n4", "n4")
+    begun = registered.prepare(1, joining("n4", 5, base)).advance(2, "n4")
+    known = {1: registered, 2: begun, 3: begun.advance(3, "n4"), 5: begun.advance(3, "n4").cancel(5, "n4")}
+    seen = LogInvariants(Breaches())
+    for epoch, topology in known.items():
+        seen.published(nodes["n1"], metadata(epoch, topology, k=1))
+    seen.served(nodes["n1"], request_, 3, version, 1, known[at])
+    assert said(nodes) == (["a replica serves nobody whose quorums need not meet its own"] if breaches else [])
+
+
 def test_a_range_is_locked_once():
     nodes = nodes_named(("n1",))
     base = even_topology(("n1",), {"n1": "n1"})

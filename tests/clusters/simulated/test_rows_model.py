@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import orjson
 import pytest
 from simulated_runs import simulate
+
+from schemaquake.clusters.simulated.disk import TableFiles
 
 
 def test_a_type_dropped_while_another_begins_to_use_it_dangles_and_no_node_starts(tmp_path):
@@ -66,3 +69,25 @@ def test_rows_newer_than_the_drop_of_a_column_cannot_be_read(tmp_path, bugs, exp
     options = {"cells": "drop-column-using-timestamp/create-type/keyspace", "races": "1"}
     run = simulate(tmp_path, "grid", options=options | bugs)
     assert dict(run.types) == expected
+
+
+def test_a_view_and_an_index_list_the_rows_of_their_table(tmp_path):
+    options = {"cells": "create-view/create-index/siblings-column", "races": "1", "bugs": "none"}
+    run = simulate(tmp_path, "grid", options=options)
+    assert run.verdict.valid is True
+    lines = [line for path in (tmp_path / "journals").glob("*.jsonl") for line in path.read_bytes().splitlines()]
+    reads = [each for each in map(orjson.loads, lines) if each.get("f") == "read-rows" and each["type"] == "ok"]
+    values = [orjson.loads(each["value"]) for each in reads]
+    for through in ("index", "base"):
+        found = [value["rows"] for value in values if value.get(through)]
+        assert found
+        assert all(found)
+
+
+@pytest.mark.parametrize("values", [(9, 10), (10, 9), (10, None), (None, 10), ("a", "b")])
+def test_of_two_values_written_at_one_time_the_greater_one_stays_and_a_deletion_before_it(values):
+    files = TableFiles("k", "t", "1")
+    for value in values:
+        files.write(((1,), ()), {"v": (7, value)})
+    kept = files.partitions[1,][(1,), ()]["v"][1]
+    assert kept == (None if None in values else max(values))

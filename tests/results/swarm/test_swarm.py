@@ -50,7 +50,7 @@ def test_each_seed_has_a_plan_of_its_own_and_all_features_come_up():
     assert {name for plan in plans for name in plan.nemeses} == {*NEMESES, *CHANGES} - {
         "lost-majority"
     }  # group 0's alone
-    assert {plan.nodes for plan in plans} == {3, 4, 5, 6, 7}
+    assert {plan.nodes for plan in plans} - {14} == {3, 4, 5, 6, 7}
     assert {plan.system for plan in plans} == {FIVE, SIX}
     assert all(any(f"{verb}.at" in plan.options for plan in plans) for verb in ("kill", "pause", "cut"))
     assert all(
@@ -65,6 +65,25 @@ def test_each_seed_has_a_plan_of_its_own_and_all_features_come_up():
     for plan in plans:
         plan.check_options()
         refuse_undeclared(plan.options, workloads=plan.workloads, nemeses=plan.nemeses, cluster=plan.cluster)
+
+
+def test_two_changes_of_the_ring_meet_where_nodes_move_and_where_they_do_not():
+    for system, pair in ((SIX, {"bootstrap", "move"}), ("simulated:scylladb-6.2", {"bootstrap", "decommission"})):
+        plans = [plan_of_seed(seed, (system,)) for seed in range(300)]
+        together = [plan for plan in plans if {*plan.nemeses} >= pair]
+        assert together
+        assert all(plan.options["overlap"] == "true" and plan.spares == 1 for plan in together)
+
+
+def test_on_a_wide_ring_a_join_and_a_leave_begin_together():
+    plans = [plan_of_seed(seed, (SIX,)) for seed in range(1500)]
+    wide = [plan for plan in plans if plan.nodes == 14]
+    assert 0 < len(wide) < 30
+    for plan in wide:
+        assert plan.nemeses[:2] == ("bootstrap", "decommission")
+        joins_s, leaves_s = (float(plan.options[f"{name}.begins-s"]) for name in ("bootstrap", "decommission"))
+        assert joins_s <= leaves_s < joins_s + 3
+        plan.check_options()
 
 
 def test_a_ring_that_does_not_change_is_not_asked_to():
