@@ -284,6 +284,8 @@ def _limits(draws: Draws, changes: Sequence[str]) -> dict[str, str]:
     if {*changes} == {*_TOGETHER_WITHOUT_MOVE}:
         begin_s = draws.stream("swarm", "both begin").pick(_BOTH_BEGIN_S)
         together |= {f"{name}.begins-s": f"{at:g}" for name, at in zip(_TOGETHER_WITHOUT_MOVE, begin_s, strict=True)}
+        # Where changes have a queue, the leave waits for as long as a node that is to join is dead.
+        together["bootstrap.after-failure"] = "resume"
     return {f"{name}.limit-s": _LIMIT_OF_A_CHANGE_S for name in changes} | together
 
 

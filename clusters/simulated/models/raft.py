@@ -171,6 +171,8 @@ class _Progress:
     commit: int = 0
     waited: int = 0
     """Ticks since the last answer."""
+    id: str = ""
+    """The member's server id."""
 
 
 @dataclass(slots=True)
@@ -505,8 +507,12 @@ class Raft:
             self.invariants.goes_by(node, role.log, role.members)
         if role.is_leader:
             known = role.progress
+            ids = {member.name: member.id for member in (*role.members.before, *role.members.now)}
+            # A node that comes back with an empty disk has another id: it lacks what it had confirmed.
             role.progress = {
-                name: known.get(name) or _Progress(next=role.log.last + 1)
+                name: known[name]
+                if name in known and known[name].id == ids[name]
+                else _Progress(next=role.log.last + 1, id=ids[name])
                 for name in role.members.names
                 if name != node.name
             }

@@ -247,7 +247,9 @@ class Coordinator:
             raise ServerSaid("ServerError", "Not enough live nodes to maintain replication factor")
 
     def ask(self, node: Node, request: Request) -> Steps:
-        """Have a request in the log, and wait for its end. Raises ServerSaid if it was refused or rolled back."""
+        """Have a request in the log, and wait for its end; one that waits there already is not made twice. Raises ServerSaid if it was refused or rolled back."""
+        same = (each for each in self._group.board(node).requests if each[1:3] == request[1:3])
+        request = next(same, request)
         while True:
             board = self._group.board(node)
             reason = next((why for each, why in board.ended if each == request.id), None)

@@ -98,6 +98,17 @@ _REFUSED_FOR_A_MOMENT = Plan(
     options={"bugs": "none", "invariants": "checked", "order": "turns", "slow": "n1-n2:200,n3-n2:200"},
 )  # fmt: skip
 """A change was refused because the nodes did not agree yet, which 0.7 says in other words than 0.8."""
+_QUEUED_BEHIND_A_JOIN = Plan(
+    system="simulated:scylladb-6.2", workloads=("quorum",), nemeses=("bootstrap", "decommission"), seed=207, cluster="simulated",
+    nodes=4, spares=1, time_limit_s=20.0, rate=10.0, replication_factor=3,
+    options={
+        "keys": "6", "fault.seconds": "4", "fault.within": "20", "kill.at": "group0/stream/s1@1,group0/topology/o2@1",
+        "pause.at": "group0/topology/o6@1", "bootstrap.limit-s": "40", "decommission.limit-s": "40", "overlap": "true",
+        "bootstrap.begins-s": "4", "decommission.begins-s": "6.1", "bootstrap.after-failure": "resume",
+        "invariants": "checked", "bugs": "none",
+    },
+)  # fmt: skip
+"""A node that had lost its disk was asked for ever for what followed on its old log, and a leave that was asked for again queued twice."""
 
 
 @pytest.mark.parametrize(
@@ -114,6 +125,7 @@ _REFUSED_FOR_A_MOMENT = Plan(
         _WRITTEN_BEHIND_A_DROP,
         _PUSHED_WITHOUT_A_MARKER,
         _REFUSED_FOR_A_MOMENT,
+        _QUEUED_BEHIND_A_JOIN,
     ],
     ids=lambda plan: str(plan.seed),
 )

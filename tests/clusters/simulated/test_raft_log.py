@@ -88,3 +88,18 @@ def test_a_node_that_hears_of_a_later_term_meanwhile_gives_no_vote_in_it():
         next(steps)
     assert role.vote == ""
     assert [(name, vote.term, vote.granted) for name, _, vote in sent] == [("b", 9, False)]
+
+
+def test_a_member_that_comes_back_under_another_id_has_lost_what_it_had_confirmed():
+    """Asked from the entry after that on, it refused the same one for ever, and a ring change waited for it."""
+    role = Raft.new_role(log_of(Configuration(members("a", "b")), "x"))
+    role.is_leader = True
+    raft, node, _ = raft_of(role)
+    raft._look_at_members(node, role)
+    role.progress["b"].match = 2
+    role.log.entries.append(Entry(1, 3, Configuration(members("a", "b", "c"))))
+    raft._look_at_members(node, role)
+    assert role.progress["b"].match == 2
+    role.log.entries.append(Entry(1, 4, Configuration((*members("a", "c"), Member("b", "another", votes=False)))))
+    raft._look_at_members(node, role)
+    assert {name: each.match for name, each in role.progress.items()} == {"b": 0, "c": 0}
