@@ -200,9 +200,11 @@ def planned(chosen: Preset | None, given: dict[str, Any]) -> MatrixPlan:
     values: dict[str, Any] = {"tries_max": 1, "controls": False}
     if chosen is not None:
         lists = preset(chosen)
+        is_simulated = all(system.startswith("simulated:") for system in given.get("systems", lists["systems"]))
+        workloads = lists.get("simulated_workloads") if is_simulated else None
         values = {
             "systems": tuple(lists["systems"]),
-            "workloads": tuple(lists["workloads"]),
+            "workloads": tuple(workloads or lists["workloads"]),
             "conditions": conditions_of(chosen),
             "controls": "modes" in lists,
             **lists.get("values", {}),
@@ -248,7 +250,7 @@ def _carry_out(
     judge_again_only: bool,
 ) -> ExitCode:
     from schemaquake.results.matrix import machine  # noqa: PLC0415 - as above
-    from schemaquake.results.matrix.display import overview  # noqa: PLC0415
+    from schemaquake.results.matrix.display import describe_undecided, overview  # noqa: PLC0415
     from schemaquake.results.matrix.judging_again import judge_again  # noqa: PLC0415
     from schemaquake.results.matrix.matrix_folder import MatrixFolder  # noqa: PLC0415
     from schemaquake.results.matrix.recorded import fitting, read_runs  # noqa: PLC0415
@@ -283,8 +285,10 @@ def _carry_out(
     if matrix.findings:
         console.print(findings_table(matrix.findings))
     console.print(overview(matrix))
-    for note in matrix.notes:
-        console.print(note, markup=False, style="bold red" if note.startswith("A CONTROL") else "yellow")
+    for note in (*describe_undecided(matrix), *matrix.notes):
+        console.print(
+            note, markup=False, soft_wrap=True, style="bold red" if note.startswith("A CONTROL") else "yellow"
+        )
     if ending != "known":
         flags = [] if engine == "auto" else ["--engine", engine]
         flags += [flag for flag, is_given in (("--json", as_json), ("--verbose", verbose)) if is_given]

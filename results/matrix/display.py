@@ -18,9 +18,9 @@ from schemaquake.results.matrix.matrix_plan import Unit
 from schemaquake.results.matrix.schedule import Schedule
 from schemaquake.results.matrix.tally import Matrix
 from schemaquake.results.summary.cell import Cell, CellState
-from schemaquake.results.wording import length_of_time, short_name
+from schemaquake.results.wording import counted, length_of_time, short_name
 
-__all__ = ["Shown", "overview", "shown"]
+__all__ = ["Shown", "describe_undecided", "overview", "shown"]
 
 log = logging.getLogger(__name__)
 
@@ -143,6 +143,19 @@ def overview(matrix: Matrix) -> Table:
             mode = f" ({row.condition})" if len(modes) > 1 or row in matrix.control_rows else ""
             table.add_row(row.workload + mode, *(_cell_text(matrix.cell(row, system)) for system in matrix.systems))
     return table
+
+
+def describe_undecided(matrix: Matrix) -> Iterator[str]:
+    """Yield why cells without a rate have none: each reason once, with its mark, the system and the number of cells."""
+    reasons: dict[tuple[str, str, CellState, str], int] = {}
+    for row in (*matrix.rows, *matrix.control_rows):
+        for system in matrix.systems if row.anomaly is None else ():
+            cell = matrix.cell(row, system)
+            if cell.state not in {"broke", "held"}:
+                key = cell.mark, short_name(system, matrix.systems), cell.state, cell.reason
+                reasons[key] = reasons.get(key, 0) + 1
+    for (mark, system, state, reason), count in reasons.items():
+        yield f"{mark} {system}: {counted(count, 'cell')} {state}{f': {reason}' if reason else ''}"
 
 
 def _cell_text(cell: Cell) -> Text:

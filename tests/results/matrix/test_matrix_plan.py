@@ -231,3 +231,11 @@ def test_operations_stand_alone_and_with_a_fault_at_each_of_their_steps(name):
     assert {one.names for one in aimed} <= {one.names for one in alone}
     assert all(run_of(plan, one).nemeses == one.names for one in plan.conditions)
     assert plan.all_conditions == plan.conditions, "no races, no controls"
+
+
+def test_operations_on_simulated_systems_alone_are_run_with_a_workload_that_these_have():
+    simulated = {"systems": ("simulated:cassandra-5.0", "simulated:cassandra-6.0")}
+    assert planned("topology", simulated).workloads == ("quorum",)
+    assert planned("topology", {**simulated, "workloads": ("set",)}).workloads == ("set",)
+    assert planned("topology", {"systems": ("cassandra:5.0.9",)}).workloads == ("descriptors",)
+    assert planned("topology", {}).workloads == ("descriptors",)

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schemaquake.results.matrix.display import describe_undecided
 from schemaquake.results.matrix.tally import Matrix, Row
 from schemaquake.results.summary.cell import Cell, Evidence, wilson
 
@@ -109,3 +110,18 @@ def test_a_cell_of_0_1_named_its_nemeses_in_its_mode():
     row = Row(workload="w", mode="barrier", nemeses=("kill",))
     assert Row.from_json({"workload": "w", "mode": "barrier, kill", "anomaly": None, "title": ""}) == row
     assert Row.from_json(row.to_json()) == row
+
+
+def test_cells_without_a_rate_say_why_each_reason_once():
+    rows = tuple(Row(workload="w", mode="barrier", nemeses=(name,)) for name in ("move", "kill", "pause"))
+    why = 'workload "w" is not applicable to simulated:cassandra-6.0: it has no conditional-writes'
+    cells = tuple(
+        Cell(system="s:6.0", workload="w", mode="barrier", nemeses=row.nemeses, state=state, reason=reason, tried=tried)
+        for row, state, reason, tried in zip(
+            rows, ("not applicable", "not applicable", "held"), (why, why, ""), (0, 0, 3), strict=True
+        )
+    )
+    matrix = Matrix(systems=("s:6.0",), rows=rows, cells=cells, started="", command="")
+    (line,) = describe_undecided(matrix)
+    assert line.endswith(f"2 cells not applicable: {why}")
+    assert line.startswith(cells[0].mark)
