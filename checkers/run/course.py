@@ -33,7 +33,7 @@ _AFTER_RESTART: Final = ("restart", "settle-restarted", "final-restarted")
 _SETTLED: Final = frozenset({"setup", "settled", "restarted"})
 """The phases that a note of settling may name."""
 _RESTARTS: Final = frozenset({"rolling", "together", "none"})
-_REPEATED: Final = ("insert", "delete-row", "read-rows", "truncate")
+_REPEATED: Final = ("insert", "delete-row", "read-rows", "truncate", "know-table")
 """Operations on rows whose answers repeat the question, with rows and outcomes beside it."""
 _READ: Final = ("settled", "restarted")
 """The phases of final readings."""
@@ -164,10 +164,17 @@ def _find_strange_answers(evidence: Evidence) -> Iterator[str]:
         yield f"{silent} changes with IF [NOT] EXISTS were answered without whether they changed anything, others with it"
     for operation in (*evidence.changes.all, *evidence.operations(_REPEATED)):
         asked, answer = operation.argument, operation.value
+        if operation.f != "cql" and isinstance(asked, dict) and operation.key not in {None, _name(asked)}:
+            yield f"the question of op {operation.index} names another object than its key"
         if operation.type == "ok" and isinstance(asked, dict) and isinstance(answer, dict):
             strange = sorted(name for name, value in asked.items() if answer.get(name) != value)
             if strange:
                 yield f"the answer of op {operation.index} differs from its question in {listing(strange)}"
+
+
+def _name(asked: Mapping[str, Any]) -> str:
+    """Return the key of an operation that names an object of the schema: its keyspace, and in it the object or the table of rows."""
+    return ".".join(str(asked[part]) for part in ("keyspace", "name" if "name" in asked else "table") if part in asked)
 
 
 def _find_strange_versions(evidence: Evidence) -> Iterator[str]:

@@ -370,6 +370,39 @@ class CleanRun:
                 edit = _Edit({answered: {"mops": mops}})
                 yield self._recorded(f"answer {event['f']}: {what}", f"{text} micro-operation {number}", edit)
 
+    def questions(self) -> Iterator[Lie]:
+        """Every leaf and entry of what was asked, its coordinator and its key: otherwise in the question alone, and in both its ends.
+
+        Only of acknowledged operations: what a refused one was about, nothing contradicts. They are no part of `lies`: a lie about both
+        ends is that of two facts.
+        """
+        for invoked, answered in self._ends:
+            event, asked = self._history[answered], self._values[invoked]
+            if event["type"] != "ok":
+                continue
+            text = f"op {event['index']} {event['f']} {event['key']}"
+            for ends, what in (((invoked,), "question"), ((invoked, answered), "question and answer")):
+                for column, other in (("node", self._nodes[event["node"] == self._nodes[0]]), ("key", "k0.t0")):
+                    if event[column] is not None:
+                        edit = _Edit({end: {column: other} for end in ends})
+                        yield self._recorded(f"{what} {event['f']}: another {column}", text, edit)
+                for change in _changes(asked, {}, event["f"]) if isinstance(asked, dict) else ():
+                    told = partial(self._asked, change, ends)
+                    yield Lie(f"{what} {event['f']}: {change.what}", "", f"{text} {change.path}", told)
+
+    def _asked(self, change: _Change, ends: Sequence[int]) -> Records:
+        """The records with another question. Raises NotThereError if the answer does not repeat what is changed."""
+        changed = {}
+        for end in ends:
+            value = orjson.loads(orjson.dumps(self._values[end]))
+            try:
+                change.apply(value)
+            except (KeyError, IndexError, TypeError) as error:
+                raise NotThereError(change.path) from error
+            changed[end] = {"value": orjson.dumps(value).decode()}
+        history = _renumbered(_edited(self.records.history, _Edit(changed)))
+        return Records.of(history, self.records.observations, self.records.logs)
+
     def _operations(self) -> Iterator[Lie]:
         """Operations that are gone with both their ends, as if nobody had asked."""
         for invoked, answered in self._ends:

@@ -460,3 +460,22 @@ def test_either_all_changes_that_may_be_no_ops_say_whether_they_were_or_none(
 
 def at(line: str) -> int:
     return int(line[1:].partition(" ")[0])
+
+
+@pytest.mark.parametrize(
+    ("asked", "names_another"),
+    [
+        ('insert k.t {"row": {"k": 1}}', False),
+        ('insert k.t {"table": "u", "row": {"k": 1}}', True),
+        ('insert k.t {"keyspace": "l", "row": {"k": 1}}', True),
+        ("drop-table k.t", False),
+        ('drop-table k.t {"keyspace": "l"}', True),
+        ('drop-table k.t {"name": "u"}', True),
+        ("drop-keyspace k", False),
+        ('cql k {"statement": "DROP KEYSPACE l"}', False),
+    ],
+)
+@pytest.mark.parametrize("answer", ["ok", "fail InvalidRequest: no", "info timed out"])
+def test_a_question_is_about_the_object_of_its_key(asked: str, answer: str, *, names_another: bool) -> None:
+    lines = [f"@11 p9 n1 invoke {asked}", f"@12 p9 n1 {answer}"]
+    assert any("names another object" in text for text in gaps([*course(), *lines])) is names_another

@@ -153,3 +153,88 @@ def test_a_round_may_begin_with_any_of_its_nodes_and_ends_with_all() -> None:
     assert list(find_false_effects(begin, {**begin, "effect": whole})) == []
     assert list(find_false_effects(begin, {**begin, "effect": BACK})) != []
     assert list(find_false_effects({**begin, "nemesis": "restart"}, {**begin, "effect": whole})) != []
+
+
+@pytest.mark.parametrize(
+    ("begun", "ended", "legal"),
+    [
+        pytest.param({"observed": True}, {"observed": True}, True, id="of neither are nodes named"),
+        pytest.param({"observed": True}, BACK, False, id="of the end alone"),
+        pytest.param(states("running", "stopped"), {"observed": True}, False, id="of the begin alone"),
+        pytest.param(states("running", "stopped") | {"observed": 1}, BACK, False, id="no truth at the begin"),
+        pytest.param(
+            states("running", "stopped"), states("running", "stopped") | {"observed": 1}, True, id="no truth at the end"
+        ),
+    ],
+)
+def test_both_notes_of_a_fault_name_nodes_or_neither(begun: Any, ended: Any, *, legal: bool) -> None:
+    assert (found("kill", begun, ended) == []) is legal
+
+
+@pytest.mark.parametrize(
+    ("before", "tolerance_s", "legal"),
+    [
+        (83.6, 1.0, True),
+        (83.8, 1.0, False),
+        (71.8, 1.0, True),
+        (71.6, 1.0, False),
+        (84.6, 2.0, True),
+        (85.6, 2.0, False),
+    ],
+)
+def test_a_clock_may_be_read_some_seconds_late(before: float, tolerance_s: float, *, legal: bool) -> None:
+    left = restored(before, tolerance_s=tolerance_s)
+    assert (found("clock", shifted(tolerance_s=tolerance_s), left, CLOCKS) == []) is legal
+
+
+@pytest.mark.parametrize("before", [5.9, -5.9])
+def test_a_clock_without_an_offset_showed_true_time(before: float) -> None:
+    (said,) = found("clock", shifted(), restored(before), {**CLOCKS, "offsets": {}})
+    assert said.startswith("shifted other clocks")
+
+
+def test_rules_are_missed_of_nodes_that_had_some_and_are_not_gone() -> None:
+    elsewhere = dropped(3, 3) | {"gone": ["n9"]}
+    assert found("partition", rules("-A x"), elsewhere, GRUDGE) == []
+    two = rules("-A x")
+    two["nodes"] |= rules("-A x", node="n2")["nodes"]
+    both = {"grudge": {"n1": ["n2"], "n2": ["n1"]}}
+    assert found("partition", two, dropped(3, 3) | {"gone": ["n2"]}, both) == []
+    assert found("partition", two, dropped(3, 3), both) == ["was healed, and its rules were gone from n2"]
+
+
+def test_an_effect_names_exactly_the_nodes_of_its_fault_but_for_those_that_are_gone() -> None:
+    more = {"observed": True, "nodes": {name: {"after": "running"} for name in ("n1", "n2")}}
+    assert found("kill", states("running", "stopped"), more) != []
+    assert found("kill", states("running", "stopped"), BACK | {"gone": ["n9"]}) == []
+
+
+@pytest.mark.parametrize("wanted", [76.7, 78.7])
+def test_a_clock_was_to_have_the_offset_of_its_fault(wanted: float) -> None:
+    assert len(found("clock", shifted(wanted=wanted), restored(77.7), CLOCKS)) == 1
+
+
+@pytest.mark.parametrize("kind", ["jump", "waver", "a"])
+def test_of_clocks_only_a_strobe_may_have_shown_true_time(kind: str) -> None:
+    assert len(found("clock", shifted(), restored(0.0, toggles=3), {**CLOCKS, "kind": kind})) == 1
+
+
+@pytest.mark.parametrize("total", [2, 4])
+def test_counters_of_rules_add_up(total: int) -> None:
+    (said,) = found("partition", rules("-A x"), dropped(3, total), GRUDGE)
+    assert "not as many as its effect says" in said
+
+
+@pytest.mark.parametrize(("after", "legal"), [(1.0, True), (-1.0, True), (0.5, True), (1.1, False), (-1.1, False)])
+def test_a_clock_that_was_put_right_shows_true_time_within_its_tolerance(after: float, *, legal: bool) -> None:
+    assert (found("clock", shifted(), restored(77.7, after), CLOCKS) == []) is legal
+
+
+@pytest.mark.parametrize("observed", [False, 1])
+def test_an_end_that_was_not_observed_need_not_name_nodes(observed: Any) -> None:
+    assert found("kill", states("running", "stopped"), {"observed": observed}) == []
+
+
+def test_values_are_compared_and_not_their_identity() -> None:
+    assert found("partition", rules("-A x"), dropped(int("1000"), int("1000")), GRUDGE) == []
+    assert found("clock", shifted(float("77.7"), float("77.7")), restored(77.7), CLOCKS) == []
