@@ -9,8 +9,8 @@ nothing else.
 
 from __future__ import annotations
 
+import argparse
 import resource
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -134,8 +134,11 @@ def swarm_figures() -> Iterator[Figure]:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.simulation", description=__doc__)
+    parser.add_argument("--spark", action="store_true", help="measure a swarm on one and on two Spark workers")
+    options = parser.parse_args()
     facts = machine()
-    print_table(swarm_figures() if "--spark" in sys.argv[1:] else figures(), facts)
+    print_table(swarm_figures() if options.spark else figures(), facts)
 
 
 if __name__ == "__main__":
