@@ -85,9 +85,9 @@ PLANTED = {
     ),
     "replicas take requests of a coordinator that is behind": Planted(
         "no-epoch-check",
-        seed=6,
-        options={"cut.at": "6.0/sequence/q1:n3", "fault.seconds": "1", "keys": "16"},
-        named=ONE_COPY | BUSY | {"time_limit_s": 12},
+        seed=4,
+        options={"cut.at": "6.0/sequence/q1:n3", "fault.seconds": "1", "keys": "60"},
+        named=ONE_COPY | {"concurrency": 48, "rate": 150, "time_limit_s": 10},
     ),
     "two changes of one range overlap": Planted(
         "no-lock",
