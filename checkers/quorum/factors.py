@@ -34,13 +34,12 @@ from typing import Any, Final, NamedTuple
 
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.findings.explanation import listing
-from schemaquake.checkers.quorum.levels import count_replicas
-from schemaquake.checkers.quorum.processes import ends_of_processes
+from schemaquake.checkers.quorum.levels import count_replicas, sum_factors
+from schemaquake.checkers.quorum.processes import NEVER, ends_of_processes
 from schemaquake.harness.model.operation import JSON
 
 __all__ = ["FactorSeries", "Moment"]
 
-_NEVER: Final = 1 << 62
 _SYNCED_WITHIN_NS: Final = 15_000_000_000
 """How long (ns) what a node showed may not be on its disk yet, so that the end of its process may take it back."""
 _CHANGES: Final = ("create-keyspace", "alter-keyspace")
@@ -248,7 +247,7 @@ class FactorSeries:
 
     def _follow_node(self, entries: Sequence[tuple[int, int, int]]) -> tuple[Sequence[int], Sequence[int]]:
         """Follow (time, 0, begin) of a time in which its process ended, (time, 1, factor shown) and (time, 2, change acknowledged)."""
-        times, positions = [-_NEVER], [0]
+        times, positions = [-NEVER], [0]
         for time, kind, what in entries:
             now = positions[-1]
             if kind == 0:
@@ -317,9 +316,9 @@ def _read_operations(evidence: Evidence, keyspaces: Collection[str]) -> Sequence
         else:
             ended.append((event["f"], value["operation"], event["time"], event["type"], value.get("effect") or {}))
     open_ones = begun.keys() - {number for _, number, *_ in ended}
-    spans = {number: (begun[number], _NEVER) for number in sorted(open_ones, key=str)}
+    spans = {number: (begun[number], NEVER) for number in sorted(open_ones, key=str)}
     spans |= {
-        number: (begun.get(number, completed), _NEVER if outcome == "info" and f != _OPERATION else completed)
+        number: (begun.get(number, completed), NEVER if outcome == "info" and f != _OPERATION else completed)
         for f, number, completed, outcome, _ in ended
     }
     return [
@@ -369,6 +368,4 @@ def _read_changes(evidence: Evidence) -> Sequence[_Change]:
 def _factor_of(document: JSON) -> int | None:
     """Sum the replication factors of all data centres; None for a document without."""
     replication = document.get("replication") if isinstance(document, Mapping) else None
-    # "3/1": three replicas, one of them transient.
-    factors = [int(str(copies).split("/")[0]) for option, copies in (replication or {}).items() if option != "class"]
-    return sum(factors) if factors else None
+    return sum_factors(replication) if replication and replication.keys() - {"class"} else None

@@ -1,10 +1,13 @@
-"""Levels of consistency: how many replicas an answer stands for, and whether two answers have one in common."""
+"""Levels of consistency: how many replicas there are, how many an answer stands for, and whether two answers have one in common."""
 
 from __future__ import annotations
 
-from schemaquake.harness.errors import HistoryError
+from collections.abc import Mapping
 
-__all__ = ["count_replicas", "share_a_replica"]
+from schemaquake.harness.errors import HistoryError
+from schemaquake.harness.model.operation import JSON
+
+__all__ = ["count_replicas", "share_a_replica", "sum_factors"]
 
 
 def count_replicas(level: str, replication_factor: int) -> int:
@@ -20,3 +23,8 @@ def count_replicas(level: str, replication_factor: int) -> int:
 def share_a_replica(write: str, read: str, replication_factor: int) -> bool:
     """Return whether answers at these two levels have a replica in common. Raises HistoryError for an unknown level."""
     return count_replicas(write, replication_factor) + count_replicas(read, replication_factor) > replication_factor
+
+
+def sum_factors(replication: Mapping[str, JSON]) -> int:
+    """Sum the replication factors of all data centres; "3/1" are three replicas, one of them transient."""
+    return sum(int(str(copies).split("/")[0]) for option, copies in replication.items() if option != "class")

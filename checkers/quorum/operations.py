@@ -20,10 +20,10 @@ import pyarrow.compute as pc
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.quorum.centers import LOCAL, Asked, count_at, meet
 from schemaquake.checkers.quorum.factors import FactorSeries, Moment
-from schemaquake.checkers.quorum.levels import count_replicas
+from schemaquake.checkers.quorum.levels import count_replicas, sum_factors
+from schemaquake.checkers.quorum.processes import NEVER
 from schemaquake.harness.errors import HistoryError
 from schemaquake.harness.history.pairing import pair
-from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import plain
 
 __all__ = [
@@ -37,8 +37,6 @@ __all__ = [
 Longs: TypeAlias = npt.NDArray[np.int64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
-NEVER: Final = np.iinfo(np.int64).max
-"""The completion time of an operation without a known end: it may take effect at any later time."""
 NOTHING: Final = -1
 """The version of a key without a value."""
 
@@ -200,13 +198,8 @@ def find_replication_factors(history: pa.Table) -> frozenset[int]:
     changes = plain(pair(keyspace_changes))
     possible = changes.filter(pc.not_equal(changes["type"], "fail"))
     return frozenset(
-        _sum_copies(document.get("replication") or {}) for document in _parse_objects(possible["argument"])
+        sum_factors(document.get("replication") or {}) for document in _parse_objects(possible["argument"])
     )
-
-
-def _sum_copies(replication: Mapping[str, JSON]) -> int:
-    """Sum the replication factors of all data centres."""
-    return sum(int(copies) for option, copies in replication.items() if option != "class")
 
 
 def _parse_objects(column: pa.ChunkedArray) -> list[dict[str, Any]]:

@@ -7,12 +7,13 @@ from typing import Final
 
 from schemaquake.checkers.evidence.notes import Notes
 
-__all__ = ["LEAD_NS", "ends_of_processes"]
+__all__ = ["LEAD_NS", "NEVER", "ends_of_processes"]
 
 LEAD_NS: Final = 2_000_000_000
 """The longest time (ns) between the beginning of a fault or start and its note, which follows its effect."""
 
-_NEVER: Final = 2**63 - 1
+NEVER: Final = 2**63 - 1
+"""The time (ns) of an end that is not known: an operation without one may take effect at any later time."""
 _HARMLESS: Final = frozenset({"packets", "frozen"})
 """Effects of faults that change neither the clock nor the process of a node."""
 
@@ -27,4 +28,4 @@ def ends_of_processes(notes: Notes, node: str) -> Iterator[tuple[int, int]]:
             yield death.time - LEAD_NS, death.time
     for fault in notes.faults:
         if node in fault.nodes and fault.effect not in _HARMLESS | {"clocks"}:
-            yield fault.begins - LEAD_NS, _NEVER if fault.ends is None else fault.ends + LEAD_NS
+            yield fault.begins - LEAD_NS, NEVER if fault.ends is None else fault.ends + LEAD_NS

@@ -268,7 +268,7 @@ def _list_returns(case: _Case) -> Iterator[Doubt]:
             continue
         for node, shown in (value.get("members") or {}).items():
             state = shown.get("state") if isinstance(shown, Mapping) else None
-            if state in {"left", "removed", "replaced"}:
+            if state in GONE - {"absent"}:
                 gone[node] = event["time"]
             elif state in _MEMBERS and node in gone:
                 since = gone.pop(node)

@@ -19,7 +19,7 @@ factors that a request may have gone by is a doubt. So is what needs the ring, w
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, Literal
@@ -97,12 +97,13 @@ class ReplicaSets:
             if time.monotonic() > ends_s:
                 tally.doubt(Doubt("time", f"{len(case.checks) - number} of {len(case.checks)} checks are not judged"))
                 break
-            for partition, flaw in _judge_check(case, check):
+            flaws = list(_judge_check(case, check))
+            for partition, flaw in flaws:
                 moment = case.moment_of(check)
                 seen = moments.setdefault((_KINDS[flaw.kind], moment), _Moment(_KINDS[flaw.kind], moment))
                 seen.add(partition, flaw, check)
             if not case.series.is_constant:
-                possible += _find_possible(case, check)
+                possible += _find_possible(case, check, {partition for partition, _ in flaws})
         tally.doubt(*_describe_possible(case, possible))
         tally.add(*(_report(case, moment) for moment in moments.values()))
         tally.doubt(*_list_contradictions(case))
@@ -215,13 +216,11 @@ def _read_runs(case: _Case, check: Check) -> Iterator[tuple[Partition, Sequence[
         yield case.partitions.get(number) or Partition(number=number, key=None, rows=0, writes=()), runs
 
 
-def _find_possible(case: _Case, check: Check) -> Iterator[tuple[int, Flaw, Check]]:
-    """Yield flaws that the check has only by some of the replication factors, the first of each partition."""
+def _find_possible(case: _Case, check: Check, flawed: Collection[int]) -> Iterator[tuple[int, Flaw, Check]]:
+    """Yield flaws that the check has only by some of the replication factors, the first of each partition; `flawed` has others."""
     for partition, runs in _read_runs(case, check):
-        certain = next(
-            judge_reading(partition, list(runs), completed=check.completed, certain=lambda w: case.certain(w, check)),
-            None,
-        )
+        if partition.number in flawed:
+            continue
         possible = next(
             judge_reading(
                 partition,
@@ -231,7 +230,7 @@ def _find_possible(case: _Case, check: Check) -> Iterator[tuple[int, Flaw, Check
             ),
             None,
         )
-        if certain is None and possible is not None:
+        if possible is not None:
             yield partition.number, possible, check
 
 

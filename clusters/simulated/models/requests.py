@@ -149,9 +149,8 @@ _UNDECLARED: Final = Column("blob", "regular")
 
 def _is_indexed(table: Table, where: Mapping[str, Any] | None) -> bool:
     """Return whether rows are asked for by a column that has an index, and not by their key."""
-    return (
-        bool(where) and not {*table.partition_key} <= {*(where or ())} and {*(where or ())} <= {*table.indexes.values()}
-    )
+    asked = {*(where or ())}
+    return bool(asked) and not {*table.partition_key} <= asked <= {*table.indexes.values()}
 
 
 def _refuse(text: str) -> Steps:
