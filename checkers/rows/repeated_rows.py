@@ -75,9 +75,12 @@ def _find_key(
 ) -> tuple[str, ...]:
     """Find the columns that tell rows of a table or a view apart, among those that were read; empty: not all are known."""
     key: set[str] = set()
-    for create in changes.creates(subject):
+    creates = changes.creates(subject)
+    # Where there may be a view of the table's name, its rows may be what was read.
+    views = changes.creates(SchemaObject("view", subject.keyspace, subject.name)) if creates else ()
+    for create in {one.index: one for one in (*creates, *views)}.values():
         argument = create.argument
-        declared = argument["primary_key"] if subject.kind == "view" else _list_key(argument["columns"])
+        declared = argument["primary_key"] if create.f == "create-view" else _list_key(argument["columns"])
         for name in declared:
             names = _follow_renames(changes, table, name) & columns
             if not names:

@@ -8,6 +8,8 @@
   for certain only what was acknowledged at ALL: a write that is still on its way to a replica comes after it. What was removed while a reload
   went on (`schemaquake.checkers.evidence.reloads`) may be there again.
 - *unwritten*: no INSERT of the history has this key.
+
+A view of the table's name may be what was read: rows that its base may have had are not unwritten, and the others are doubts.
 """
 
 from __future__ import annotations
@@ -65,7 +67,7 @@ def find_changed_cells(rows: TableRows, phase: str) -> Iterator[ChangedCell]:
             if not _is_explained(rows, read, inserts, column, row[column], types[column]):
                 # Rows that were not moved, or deleted with a later timestamp, are read without a value, not with another.
                 causes = rows.texts if row[column] is not None else rows.find_doubtful(inserts[0], phase)
-                yield ChangedCell(read, inserts, column, row[column], tuple(causes))
+                yield ChangedCell(read, inserts, column, row[column], (*causes, *rows.find_namesakes(read, row)))
 
 
 def find_strange_rows(
@@ -82,7 +84,8 @@ def find_strange_rows(
     for read, row, _key, inserts in _match_rows(rows, phase) if drops or deletes else ():
         removal = _find_removal(drops, deletes, read, inserts, row)
         if removal is not None:
-            doubtful = (*texts, *_find_misdated(rows, removal, inserts), *_find_moved(rows, removal))
+            views = rows.find_namesakes(read, row)
+            doubtful = (*texts, *_find_misdated(rows, removal, inserts), *_find_moved(rows, removal), *views)
             yield StrangeRow(read, row, inserts, removal, doubtful)
     yield from (replace(one, doubtful=(*one.doubtful, *texts)) for one in _find_unwritten(rows, phase))
 
@@ -255,7 +258,9 @@ def _find_unwritten(rows: TableRows, phase: str) -> Iterator[StrangeRow]:
                 known = (insert.argument["row"] for insert in rows.inserts)
                 written[shared] = frozenset(freeze_columns(one, shared) for one in known if one.keys() >= set(shared))
             is_named = all(shared and (len(shared) == whole or not may_be_renamed) for shared, whole in parts.items())
-            if keys and is_named and not any(freeze_columns(row, shared) in written[shared] for shared in parts):
+            if not keys or not is_named or any(freeze_columns(row, shared) in written[shared] for shared in parts):
+                continue
+            if not rows.find_namesakes(read, row):
                 yield StrangeRow(read, row, (), None, doubtful=tuple(creates) if len(keys) > 1 else ())
 
 

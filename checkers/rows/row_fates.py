@@ -111,6 +111,8 @@ class TableRows:
         self._nodes = rows.nodes | {schema.node for schema in evidence.readings.schemas}
         self._creates = evidence.changes.creates(table)
         self._drops = evidence.changes.drops(table)
+        self._namesakes = evidence.changes.creates(SchemaObject("view", table.keyspace, table.name))
+        self._inserts_elsewhere = rows.inserts
         self._reloads = [r for r in evidence.notes.reloads if (r.keyspace, r.table) == (table.keyspace, table.name)]
         self._lifetimes = self._list_lifetimes()
         self.moves = self._list_moves()
@@ -179,6 +181,23 @@ class TableRows:
             can_follow(drop, insert) and reload.puts_back(insert, drop, self._copies(insert)) and reload.thins(insert)
             for reload in self._reloads
             for drop in self._drops
+        )
+
+    def find_namesakes(self, read: PairedOperation, row: Mapping[str, JSON]) -> Sequence[PairedOperation]:
+        """Return the CREATEs of views of this name that the read may have read, and whose base may have had the row."""
+        return [
+            create
+            for create in self._namesakes
+            if can_follow(read, create) and self._may_have(str(create.argument["base"]), row)
+        ]
+
+    def _may_have(self, base: str, row: Mapping[str, JSON]) -> bool:
+        """Check that an INSERT into this table may have written the row, as far as its key is shown."""
+        table = SchemaObject("table", self.table.keyspace, base)
+        return any(
+            all(row[column] == written[column] for column in row.keys() & set(key))
+            for written in (insert.argument["row"] for insert in self._inserts_elsewhere.get(table, ()))
+            if (key := find_key_columns(self.evidence.changes, table, written))
         )
 
     def may_be_put_back(self, removal: PairedOperation) -> bool:

@@ -150,7 +150,7 @@ _UNDECLARED: Final = Column("blob", "regular")
 def _is_indexed(table: Table, where: Mapping[str, Any] | None) -> bool:
     """Return whether rows are asked for by a column that has an index, and not by their key."""
     asked = {*(where or ())}
-    return bool(asked) and not {*table.partition_key} <= asked <= {*table.indexes.values()}
+    return bool(asked) and not asked >= {*table.partition_key} and asked <= {*table.indexes.values()}
 
 
 def _refuse(text: str) -> Steps:

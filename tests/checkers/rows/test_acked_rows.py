@@ -658,3 +658,39 @@ def test_a_read_of_a_part_of_the_key_shows_a_row_that_nobody_wrote() -> None:
     assert told(found) == [("resurrected-rows", "nobody wrote it")]
     renamed = ["@5 p3 n1 invoke rename-column k.t k>z", "@6 p3 n1 info Timeout"]
     assert told(judge(renamed, written, read(30, '{"k": 1}, {"k": 2}', **part), setup=WIDE)) == []
+
+
+# ── a view of the table's name ───────────────────────────────────────────────────────────────────────────────────────
+
+LOST_TABLE = (
+    *("@1 p90 n1 invoke create-keyspace k", "@2 p90 n1 ok"),
+    *("@3 p91 n1 invoke create-table k.t k:int* v:text", "@4 p91 n1 info"),
+    *("@5 p92 n1 invoke create-table k.base k:int* c:int", "@6 p92 n1 ok"),
+)
+BASE_ROW = [line.replace("k.t", "k.base") for line in insert(10, '{"k": 7, "c": 1}')]
+
+
+def make_view(at: int) -> list[str]:
+    view = '{"base": "base", "primary_key": ["c", "k"]}'
+    return [f"@{at} p93 n1 invoke create-view k.t {view}", f"@{at + 1} p93 n1 ok"]
+
+
+def test_a_view_of_the_name_of_a_table_that_was_never_made_has_the_rows_of_its_base() -> None:
+    seen = read(30, '{"k": 7}', columns='["k"]')
+    base = [line.replace("k.t", "k.base").replace("p30", "p32") for line in read(30, '{"k": 7}', columns='["k"]')]
+    assert judge(make_view(20), BASE_ROW, seen, base, setup=LOST_TABLE).valid is True
+    assert told(judge(make_view(40), BASE_ROW, seen, setup=LOST_TABLE)) == [("resurrected-rows", "nobody wrote it")]
+    assert told(judge(BASE_ROW, seen, setup=LOST_TABLE)) == [("resurrected-rows", "nobody wrote it")]
+
+
+def test_a_view_of_the_tables_name_has_no_rows_that_its_base_never_had() -> None:
+    strange = read(30, '{"k": 8}', columns='["k"]')
+    assert told(judge(make_view(20), BASE_ROW, strange, setup=LOST_TABLE)) == [("resurrected-rows", "nobody wrote it")]
+
+
+def test_a_key_of_a_dropped_table_that_the_base_has_as_well_is_in_doubt() -> None:
+    dropped = ["@14 p94 n1 invoke drop-table k.t", "@15 p94 n1 ok"]
+    history = [insert(12, '{"k": 7, "v": "a"}'), dropped, ["@16 p95 n1 invoke create-table k.t k:int* v:text"]]
+    seen = read(30, '{"k": 7}', columns='["k"]')
+    assert told(judge(BASE_ROW, *history, seen, setup=LOST_TABLE)) == [("resurrected-rows", "removed")]
+    assert judge(BASE_ROW, *history, make_view(20), seen, setup=LOST_TABLE).valid == "unknown"

@@ -126,3 +126,13 @@ def test_the_rows_of_all_reads_are_counted_and_those_of_the_first_are_told_first
     told = [(one["read"], one["row"], one["times"]) for one in anomaly.evidence["examples"]]
     assert told == [(4, ONE, 2), (4, two, 2), (6, three, 3)]
     assert anomaly.explanation.index("{'k': 1} 2 times") > 0
+
+
+def test_a_view_of_the_tables_name_lists_a_part_of_its_key_as_often_as_its_base_does() -> None:
+    named = ["@5 p92 n1 invoke create-table k.b k:int* c:int+", "@6 p92 n1 ok"]
+    view = ['@7 p93 n1 invoke create-view k.t {"base": "b", "primary_key": ["c", "k"]}', "@8 p93 n1 ok"]
+    table = [line.replace("n1 ok", "n1 info") for line in TABLE]
+    twice = read({"k": 1}, {"k": 1}, columns=["k"])
+    assert found(judge(table, named, twice)) == ["repeated-rows"]
+    assert found(judge(table, named, view, twice)) == []
+    assert found(judge(table, named, view, read(ONE, ONE, columns=["k", "c"]))) == ["repeated-rows"]
