@@ -690,7 +690,8 @@ def test_a_view_of_the_tables_name_has_no_rows_that_its_base_never_had() -> None
 
 def test_a_key_of_a_dropped_table_that_the_base_has_as_well_is_in_doubt() -> None:
     dropped = ["@14 p94 n1 invoke drop-table k.t", "@15 p94 n1 ok"]
-    history = [insert(12, '{"k": 7, "v": "a"}'), dropped, ["@16 p95 n1 invoke create-table k.t k:int* v:text"]]
+    again = ["@16 p95 n1 invoke create-table k.t k:int* v:text", "@17 p95 n1 ok", "@18 p96 n1 invoke drop-table k.t"]
+    history = [insert(12, '{"k": 7, "v": "a"}'), dropped, again]
     seen = read(30, '{"k": 7}', columns='["k"]')
     assert told(judge(BASE_ROW, *history, seen, setup=LOST_TABLE)) == [("resurrected-rows", "removed")]
     assert judge(BASE_ROW, *history, make_view(20), seen, setup=LOST_TABLE).valid == "unknown"
