@@ -389,8 +389,9 @@ def _other_leaf(leaf: Any, draw: int) -> Any:
         return leaf + 1
     if leaf in _TYPES:
         return _TYPES[(_TYPES.index(leaf) + 1 + draw % 2) % 3]
-    if leaf in {"regular", "static"}:
-        return "static" if leaf == "regular" else "regular"
+    for kinds in (("regular", "static"), ("partition_key", "clustering")):
+        if leaf in kinds:
+            return kinds[1 - kinds.index(leaf)]
     return f"{leaf}x"
 
 
