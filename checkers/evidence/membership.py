@@ -8,63 +8,25 @@ runs of 0.1, has a membership that never changes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
-from schemaquake.harness.model.membership import (
-    MEMBER_STATES,
-    SERVING,
-    ChangeOutcome,
-    MemberState,
-    TopologyChange,
-    expected_states,
-)
+from schemaquake.checkers.evidence.topology_operations import TopologyOperation
+from schemaquake.harness.model.membership import MEMBER_STATES, SERVING, MemberState, TopologyChange, expected_states
 
 __all__ = ["Membership"]
 
 _Note: TypeAlias = tuple[Mapping[str, Any], Mapping[str, Any]]
 
-_OUTCOMES: Final[Mapping[str, ChangeOutcome]] = {"ok": "ok", "fail": "fail", "info": "info"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Operation:
-    """One operation; `completed` is None while it goes on."""
-
-    invoked: int
-    completed: int | None
-    becomes: Mapping[str, MemberState]
-    outcome: ChangeOutcome | None
-    down: frozenset[str] = frozenset()
-    """The nodes that it takes down and starts again, as an upgrade does."""
-
-    def takes_down(self, node: str, time: int) -> bool:
-        """Return whether the node is down at that time (ns) because the operation goes on."""
-        return node in self.down and self.invoked <= time and (self.completed is None or time < self.completed)
-
-    def by(self, time: int) -> TopologyChange | None:
-        """Return its possible effect at that time (ns); None before it began.
-
-        A node may have left from the invocation on, and need not serve before its joining was acknowledged.
-        """
-        if time < self.invoked:
-            return None
-        ended = self.completed is not None and self.completed <= time
-        becomes = {node: state for node, state in self.becomes.items() if ended or state not in SERVING}
-        return TopologyChange(becomes=becomes, outcome=self.outcome)
-
 
 class Membership:
     """The nodes that should serve, by time."""
 
-    def __init__(self, notes: Iterable[_Note]) -> None:
-        """Take all notes of process −1, in order, as (event, value)."""
+    def __init__(self, notes: Iterable[_Note], operations: Sequence[TopologyOperation]) -> None:
+        """Take all notes of process −1, in order, as (event, value), and the operations that are among them."""
         shown: list[Mapping[str, MemberState]] = []
         addresses: dict[str, str] = {}
         self.times: list[int] = []
         """When anything changed or was noted (ns)."""
-        invoked: dict[int, tuple[int, Mapping[str, MemberState], frozenset[str]]] = {}
-        ended: dict[int, tuple[int, ChangeOutcome]] = {}
         for event, value in notes:
             if event["f"] == "membership":
                 members = value.get("members", {})
@@ -72,12 +34,7 @@ class Membership:
                 # Just after boot not every node lists every other one: what was planned holds, which is `expected`.
                 states = "state" if shown else "expected"
                 shown.append(_states({node: one.get(states, one.get("state")) for node, one in members.items()}))
-            elif "becomes" in value and event["type"] == "invoke":
-                down = value.get("nodes") if (value.get("parameters") or {}).get("takes_down") else None
-                invoked[value["operation"]] = event["time"], _states(value["becomes"]), frozenset(down or ())
-            elif "becomes" in value and event["type"] in _OUTCOMES:
-                ended[value["operation"]] = event["time"], _OUTCOMES[event["type"]]
-            else:
+            elif "becomes" not in value:
                 continue
             self.times.append(event["time"])
         self.initial: Mapping[str, MemberState] = shown[0] if shown else {}
@@ -85,16 +42,12 @@ class Membership:
         self.addresses: Mapping[str, str] = addresses
         """The address of every node of which one was noted."""
         self._shown: Mapping[str, MemberState] = shown[-1] if shown else {}
-        self._operations: Sequence[_Operation] = [
-            _Operation(invoked=time, completed=completed, becomes=becomes, outcome=outcome, down=down)
-            for number, (time, becomes, down) in invoked.items()
-            for completed, outcome in [ended.get(number, (None, None))]
-        ]
+        self._operations = [(one, _states(one.becomes)) for one in operations]
 
     @property
     def taken_down(self) -> Sequence[tuple[int, int | None, frozenset[str]]]:
         """When (ns; the end null: never noted) operations took which nodes down, to start them again."""
-        return [(one.invoked, one.completed, one.down) for one in self._operations if one.down]
+        return [(one.invoked, one.completed, frozenset(one.nodes)) for one, _ in self._operations if one.takes_down]
 
     @property
     def operations(self) -> int:
@@ -104,7 +57,7 @@ class Membership:
     @property
     def changes(self) -> bool:
         """True if any operation was to make a node join or leave."""
-        return any(operation.becomes for operation in self._operations)
+        return any(becomes for _, becomes in self._operations)
 
     def is_changing(self, begins: int, ends: int, *, spread_ns: int) -> bool:
         """Return whether an operation went on at any moment of an interval (ns), or had ended less than `spread_ns` before it.
@@ -112,9 +65,8 @@ class Membership:
         One of unknown outcome may go on for good.
         """
         return any(
-            one.invoked <= ends
-            and (one.completed is None or one.outcome == "info" or one.completed + spread_ns > begins)
-            for one in self._operations
+            one.invoked <= ends and (one.ends_ns is None or one.ends_ns + spread_ns > begins)
+            for one, _ in self._operations
         )
 
     def serving(self, time: int) -> frozenset[str]:
@@ -125,10 +77,26 @@ class Membership:
         """Return whether the node should serve at `time` (ns); one of which nothing was noted always should."""
         if node not in self.initial:
             return True
-        if any(one.takes_down(node, time) for one in self._operations):
+        if any(_takes_down(one, node, time) for one, _ in self._operations):
             return False
-        changes = [change for one in self._operations if (change := one.by(time)) is not None]
+        changes = [_effect(one, becomes, time) for one, becomes in self._operations if one.invoked <= time]
         return expected_states(self.initial, changes, self._shown)[node] in SERVING
+
+
+def _takes_down(operation: TopologyOperation, node: str, time: int) -> bool:
+    """Return whether the node is down at that time (ns) because the operation goes on."""
+    is_over = operation.completed is not None and operation.completed <= time
+    return operation.takes_down and node in operation.nodes and operation.invoked <= time and not is_over
+
+
+def _effect(operation: TopologyOperation, becomes: Mapping[str, MemberState], time: int) -> TopologyChange:
+    """Return what an operation that has begun may have done by that time (ns).
+
+    A node may have left from the invocation on, and need not serve before its joining was acknowledged.
+    """
+    is_over = operation.completed is not None and operation.completed <= time
+    possible = {node: state for node, state in becomes.items() if is_over or state not in SERVING}
+    return TopologyChange(becomes=possible, outcome=operation.outcome)
 
 
 def _states(states: Mapping[str, Any]) -> dict[str, MemberState]:

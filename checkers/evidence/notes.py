@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from schemaquake.checkers.evidence.membership import Membership
 from schemaquake.checkers.evidence.reloads import Reload, read_reloads
+from schemaquake.checkers.evidence.topology_operations import TopologyOperation, read_operations
 from schemaquake.checkers.evidence.upgrades import Upgrades
 from schemaquake.harness.errors import EnvironmentLacks, PlanError
 from schemaquake.harness.model.operation import NEMESIS
@@ -128,7 +129,9 @@ class Notes:
         ]
         self.deaths: Sequence[NodeDeath] = [_death(row, value) for row, value in values if row["f"] == "node-died"]
         self.faults: Sequence[Fault] = _faults(values)
-        self.membership = Membership(values)
+        self.operations: Sequence[TopologyOperation] = read_operations(values)
+        """The operations on the topology, in order of their invocations."""
+        self.membership = Membership(values, self.operations)
         """The nodes that should serve, by time."""
         self.upgrades = Upgrades(values)
         """The operations by which nodes became another version."""

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.node_schemas import PHASES
 from schemaquake.checkers.evidence.operations import operations
+from schemaquake.checkers.quorum.levels import read_factor
 from schemaquake.harness.errors import HistoryError
 from schemaquake.harness.model.records import plain
 
@@ -47,7 +48,7 @@ class _Floor(NamedTuple):
 def find_centers(history: pa.Table) -> Mapping[str, int] | None:
     """Find how many replicas each data centre has, of the keyspaces that this history makes; empty: there are not several.
 
-    None: they differ from one possible CREATE or ALTER KEYSPACE to another.
+    None: they differ from one possible CREATE or ALTER KEYSPACE to another. Raises HistoryError for a factor that is no number.
     """
     named = pc.is_in(plain(history.select(["f"]))["f"], value_set=pa.array(["create-keyspace", "alter-keyspace"]))
     of_clients = pc.greater_equal(history["process"], 0)
@@ -56,7 +57,7 @@ def find_centers(history: pa.Table) -> Mapping[str, int] | None:
     for change in changes:
         replication = change.argument.get("replication") or {}
         is_by_center = str(replication.get("class")).endswith("NetworkTopologyStrategy")
-        counts = {name: int(count) for name, count in sorted(replication.items()) if name != "class"}
+        counts = {name: read_factor(count) for name, count in sorted(replication.items()) if name != "class"}
         centers = counts if is_by_center else {}
         if centers not in found:
             found.append(centers)

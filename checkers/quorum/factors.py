@@ -30,9 +30,10 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from schemaquake.checkers.evidence.evidence import Evidence
+from schemaquake.checkers.evidence.topology_operations import TopologyOperation
 from schemaquake.checkers.findings.explanation import listing
 from schemaquake.checkers.quorum.levels import count_replicas, sum_factors
 from schemaquake.checkers.quorum.processes import NEVER, ends_of_processes
@@ -306,40 +307,36 @@ class _Operation:
 
 
 def _read_operations(evidence: Evidence, keyspaces: Collection[str]) -> Sequence[_Operation]:
-    begun: dict[Any, int] = {}
-    ended: list[tuple[str, Any, int, str, Mapping[str, Any]]] = []
-    for event, value in evidence.notes.all:
-        if "becomes" not in value or "operation" not in value:
-            continue
-        if event["type"] == "invoke":
-            begun[value["operation"]] = event["time"]
-        else:
-            ended.append((event["f"], value["operation"], event["time"], event["type"], value.get("effect") or {}))
-    open_ones = begun.keys() - {number for _, number, *_ in ended}
-    spans = {number: (begun[number], NEVER) for number in sorted(open_ones, key=str)}
-    spans |= {
-        number: (begun.get(number, completed), NEVER if outcome == "info" and f != _OPERATION else completed)
-        for f, number, completed, outcome, _ in ended
-    }
+    every = evidence.notes.operations
+    spans = {one.number: (one.invoked, _end_of(one)) for one in every}
     return [
         _Operation(
-            factor=effect["to"],
-            invoked=begun.get(number, completed),
-            completed=completed,
-            outcome=outcome,
-            repaired=_repaired(effect),
-            shown_by=frozenset(map(str, effect.get("shown_by") or ())),
-            others=[span for other, span in spans.items() if other != number],
+            factor=one.effect["to"],
+            invoked=one.invoked,
+            completed=one.completed,
+            outcome=one.outcome or "",
+            repaired=_repaired(one),
+            shown_by=frozenset(map(str, one.effect.get("shown_by") or ())),
+            others=[span for other, span in spans.items() if other != one.number],
         )
-        for f, number, completed, outcome, effect in ended
-        if f == _OPERATION and effect.get("keyspace") in keyspaces and isinstance(effect.get("to"), int)
+        for one in every
+        if one.f == _OPERATION
+        and one.completed is not None
+        and one.effect.get("keyspace") in keyspaces
+        and isinstance(one.effect.get("to"), int)
     ]
 
 
-def _repaired(effect: Mapping[str, Any]) -> frozenset[str]:
+def _end_of(operation: TopologyOperation) -> int:
+    """Return when (ns) an operation was over. What one of unknown outcome may still do to a factor is among the changes."""
+    ended = operation.completed if operation.f == _OPERATION else operation.ends_ns
+    return NEVER if ended is None else ended
+
+
+def _repaired(operation: TopologyOperation) -> frozenset[str]:
     last: dict[str, str] = {}
-    for attempt in effect.get("attempts") or ():
-        if isinstance(attempt, Mapping) and "repair" in str(attempt.get("command")).split():
+    for attempt in operation.attempts:
+        if "repair" in str(attempt.get("command")).split():
             last[str(attempt.get("node"))] = str(attempt.get("outcome"))
     return frozenset(node for node, outcome in last.items() if outcome == "ok")
 

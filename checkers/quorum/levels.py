@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from schemaquake.harness.errors import HistoryError
 from schemaquake.harness.model.operation import JSON
 
-__all__ = ["count_replicas", "share_a_replica", "sum_factors"]
+__all__ = ["count_replicas", "read_factor", "share_a_replica", "sum_factors"]
 
 
 def count_replicas(level: str, replication_factor: int) -> int:
@@ -26,5 +26,13 @@ def share_a_replica(write: str, read: str, replication_factor: int) -> bool:
 
 
 def sum_factors(replication: Mapping[str, JSON]) -> int:
-    """Sum the replication factors of all data centres; "3/1" are three replicas, one of them transient."""
-    return sum(int(str(copies).split("/")[0]) for option, copies in replication.items() if option != "class")
+    """Sum the replication factors of all data centres. Raises HistoryError for what is no factor."""
+    return sum(read_factor(copies) for option, copies in replication.items() if option != "class")
+
+
+def read_factor(copies: JSON) -> int:
+    """Read a replication factor; "3/1" are three replicas, one of them transient. Raises HistoryError for anything else."""
+    text = str(copies)
+    if not all(part.isdecimal() for part in text.split("/", 1)):
+        raise HistoryError(f"the replication factor {text!r} is no number")
+    return int(text.split("/")[0])

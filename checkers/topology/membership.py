@@ -21,13 +21,14 @@ from typing import Any, Final, Literal
 import pyarrow.compute as pc
 
 from schemaquake.checkers.evidence.evidence import Evidence
+from schemaquake.checkers.evidence.topology_operations import TopologyOperation
 from schemaquake.checkers.findings.argument import Argument, label
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import listing, phase_text
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.findings.tally import Tally
 from schemaquake.checkers.topology.accounts import IN_GOSSIP, OUTSIDE, Account, read_accounts, read_addresses
-from schemaquake.checkers.topology.operations import TopologyOperation, read_operations
+from schemaquake.checkers.topology.operations import render_change
 from schemaquake.harness.model.membership import GONE, MemberState
 from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict
@@ -97,7 +98,7 @@ class _Case:
 
     @cached_property
     def operations(self) -> Sequence[TopologyOperation]:
-        return read_operations(self.evidence.notes.all)
+        return self.evidence.notes.operations
 
     @cached_property
     def addresses(self) -> Mapping[str, str]:
@@ -422,7 +423,7 @@ def _report_disagreement(
             "accounts": {" ".join(said): list(nodes) for said, nodes in accounts.items()},
         },
         explanation=Argument(
-            label(operation.text() for node in named for operation in case.of(node)),
+            label(render_change(operation) for node in named for operation in case.of(node)),
             "all nodes must know each member by the same host id and tokens once nothing changes any more.",
             f"{phase_text(phase)} of {address} {'; '.join(words)}.",
         ),
@@ -483,7 +484,7 @@ def _judge_duration(case: _Case, operation: TopologyOperation) -> Anomaly | Doub
         ops=[operation.index],
         evidence={"attempts": [dict(attempt) for attempt in operation.attempts]},
         explanation=Argument(
-            label([operation.text()]),
+            label([render_change(operation)]),
             "with no fault in place T1 must end within its limit.",
             f"{len(late)} attempts ran into it.",
         ),
@@ -513,7 +514,7 @@ def _report(
                 {"index": one.index, "f": one.f, "nodes": list(one.nodes), "outcome": one.outcome} for one in operations
             ],
         },
-        explanation=Argument(label(operation.text() for operation in latest_first), then, but),
+        explanation=Argument(label(render_change(operation) for operation in latest_first), then, but),
     )
 
 

@@ -18,13 +18,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 from schemaquake.checkers.evidence.evidence import Evidence
+from schemaquake.checkers.evidence.topology_operations import TopologyOperation
 from schemaquake.checkers.findings.argument import Argument, label
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import listing, phase_text
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.findings.tally import Tally
 from schemaquake.checkers.topology.accounts import PHASES, Account, read_accounts
-from schemaquake.checkers.topology.operations import TopologyOperation, read_operations
+from schemaquake.checkers.topology.operations import render_change
 from schemaquake.checkers.topology.ownership import Described, model_of, read_described, read_replications
 from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict
@@ -60,7 +61,7 @@ class Placements:
             nothing = Doubt("nothing-to-judge", "no node was asked for the replicas of its ranges")
             return Verdict.unknown(self.name, nothing)
         accounts = {(one.phase, one.node): one for one in read_accounts(evidence) if one.error is None}
-        operations = read_operations(evidence.notes.all)
+        operations = evidence.notes.operations
         replications = read_replications(evidence)
         tally = Tally(self.name, keep=LIMITS.findings)
         restless: dict[str, Sequence[str]] = {phase: _find_restless(accounts, phase) for phase in PHASES}
@@ -109,7 +110,7 @@ def _find_pending(account: Account, operations: Sequence[TopologyOperation]) -> 
                 ops=[operation.index for operation in operations],
                 evidence={"phase": account.phase, "address": address, "states": told},
                 explanation=Argument(
-                    label(operation.text() for operation in operations),
+                    label(render_change(operation) for operation in operations),
                     "every operation has ended with a definite answer, so no range may be pending.",
                     f"{phase_text(account.phase)} {account.node} shows {address} as "
                     f"{listing(f'{state} in {source}' for source, state in told.items())}.",
@@ -191,7 +192,7 @@ def _report_misplaced(
             "differences": _render_differences(differences),
         },
         explanation=Argument(
-            label(operation.text() for operation in operations),
+            label(render_change(operation) for operation in operations),
             f"the replicas of {one.keyspace} follow from the tokens, racks and data centres that {one.node} lists.",
             f"{phase_text(one.phase)} {what}{so}.",
         ),
@@ -228,7 +229,7 @@ def _judge_agreement(
             ops=[operation.index for operation in operations],
             evidence={"phase": phase, "differences": {one.node: _render_differences(some) for one, some in differing}},
             explanation=Argument(
-                label(operation.text() for operation in operations),
+                label(render_change(operation) for operation in operations),
                 f"once nothing changes any more, all nodes must name the same replicas of {keyspace}.",
                 f"{phase_text(phase)} {but}.",
             ),

@@ -25,6 +25,7 @@ from functools import cached_property
 from typing import Final, Literal
 
 from schemaquake.checkers.evidence.evidence import Evidence
+from schemaquake.checkers.evidence.topology_operations import TopologyOperation
 from schemaquake.checkers.findings.argument import Argument, label
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import listing, phase_text
@@ -34,7 +35,7 @@ from schemaquake.checkers.quorum.factors import FactorSeries, Moment
 from schemaquake.checkers.quorum.levels import count_replicas
 from schemaquake.checkers.topology.accounts import PHASES, read_accounts
 from schemaquake.checkers.topology.bulk_writes import BulkWrite, Check, Partition, read_checks, read_partitions
-from schemaquake.checkers.topology.operations import TopologyOperation, read_operations
+from schemaquake.checkers.topology.operations import render_change
 from schemaquake.checkers.topology.ownership import model_of, read_replications
 from schemaquake.checkers.topology.row_states import (
     Disowned,
@@ -161,7 +162,7 @@ class _Case:
 
     @cached_property
     def operations(self) -> Sequence[TopologyOperation]:
-        return read_operations(self.evidence.notes.all)
+        return self.evidence.notes.operations
 
     def lost(self, since: int, until: int) -> int:
         """Count the disks that operations may have lost between two times (ns)."""
@@ -263,7 +264,7 @@ def _report(case: _Case, moment: _Moment) -> Anomaly:
             "examples": [_render_example(*example) for example in moment.examples],
         },
         explanation=Argument(
-            [*label(lines), *(operation.text() for operation in before)],
+            [*label(lines), *(render_change(operation) for operation in before)],
             then,
             f"{but} {moment.rows} rows of {len(moment.partitions)} partitions are like this"
             f"{'' if case.phase_of(check) is None else f' {phase_text(str(case.phase_of(check)))}'}.",
@@ -463,7 +464,7 @@ def _report_owners(case: _Case, found: Sequence[tuple[Partition, str, frozenset[
             ],
         },
         explanation=Argument(
-            label(operation.text() for operation in case.operations),
+            label(render_change(operation) for operation in case.operations),
             f"{node} is none of the replicas {listing(sorted(replicas))} of partition {partition.number}, so it has to ask one of them, and "
             f"before the restart each of them showed row {disowned.row} with write time {disowned.least} µs or later, by reads at ONE "
             "through itself.",
@@ -532,7 +533,7 @@ def _report_copies(case: _Case, phase: str, short: Sequence[tuple[Partition, fro
             ],
         },
         explanation=Argument(
-            [*label([owed.write.text()]), *(operation.text() for operation in case.operations)],
+            [*label([owed.write.text()]), *(render_change(operation) for operation in case.operations)],
             f"T1 was acknowledged, so {owed.copies} of the replicas {listing(sorted(replicas))} of partition "
             f"{partition.number} must hold row {owed.row} of it, or a later write.",
             f"{phase_text(phase)} only {listing(owed.holders)} {'does' if len(owed.holders) < 2 else 'do'}, by reads at ONE "

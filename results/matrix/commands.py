@@ -200,11 +200,10 @@ def planned(chosen: Preset | None, given: dict[str, Any]) -> MatrixPlan:
     values: dict[str, Any] = {"tries_max": 1, "controls": False}
     if chosen is not None:
         lists = preset(chosen)
-        is_simulated = all(system.startswith("simulated:") for system in given.get("systems", lists["systems"]))
-        workloads = lists.get("simulated_workloads") if is_simulated else None
+        kind = usual_cluster(given.get("systems", lists["systems"]))
         values = {
             "systems": tuple(lists["systems"]),
-            "workloads": tuple(workloads or lists["workloads"]),
+            "workloads": tuple(lists.get("workloads_on", {}).get(kind, lists["workloads"])),
             "conditions": conditions_of(chosen),
             "controls": "modes" in lists,
             **lists.get("values", {}),

@@ -73,6 +73,15 @@ def test_centers_are_those_of_the_one_replication_there_may_be():
     assert found_in(*create, alter, "@4 p99 n1 fail") == {"dc1": 2, "dc2": 2}
 
 
+def test_a_transient_replica_is_a_replica_and_what_is_no_number_is_refused():
+    transient = PLACED.replace('"dc1": 2', '"dc1": "3/1"')
+    assert found_in(f"@1 p99 n1 invoke create-keyspace k {transient}", "@1 p99 n1 ok") == {"dc1": 3, "dc2": 2}
+    for factor in ('"two"', '"3/one"', "-1", "null"):
+        odd = PLACED.replace('"dc1": 2', f'"dc1": {factor}')
+        with pytest.raises(HistoryError, match="is no number"):
+            found_in(f"@1 p99 n1 invoke create-keyspace k {odd}", "@1 p99 n1 ok")
+
+
 def judge(
     writer, reader, *, writes="LOCAL_QUORUM", reads="LOCAL_QUORUM", known=("n1", "n2", "n3", "n4"), placed=PLACED
 ):

@@ -1,0 +1,100 @@
+"""Operations on the topology, as the history has them: pairs of events of process −1 whose values have `becomes`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+from schemaquake.harness.model.membership import ChangeOutcome, MemberState
+
+__all__ = ["TopologyOperation", "read_operations"]
+
+_Note: TypeAlias = tuple[Mapping[str, Any], Mapping[str, Any]]
+
+_OUTCOMES: Final[Mapping[str, ChangeOutcome]] = {"ok": "ok", "fail": "fail", "info": "info"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopologyOperation:
+    """One operation; `completed` (ns) and `outcome` are None if no end was noted."""
+
+    number: int
+    index: int
+    """The index of its invocation."""
+    f: str
+    nodes: tuple[str, ...]
+    becomes: Mapping[str, MemberState]
+    invoked: int
+    completed: int | None = None
+    outcome: ChangeOutcome | None = None
+    error: str | None = None
+    effect: Mapping[str, Any] = field(default_factory=dict)
+    """What its end says that it did; empty while it goes on."""
+    limit_s: float | None = None
+    """The limit of each attempt (s); None: it has none."""
+    loses_disk: bool = False
+    """True if it was to take a node's disk away, and was not refused."""
+    takes_down: bool = False
+    """True if it takes its nodes down and starts them again, as an upgrade does."""
+    steps: Sequence[tuple[int, str]] = ()
+    """The steps that it was seen at, each with the time (ns) since which it was."""
+
+    @property
+    def attempts(self) -> Sequence[Mapping[str, Any]]:
+        """The commands that were given for it, as its end lists them."""
+        return [attempt for attempt in self.effect.get("attempts") or () if isinstance(attempt, Mapping)]
+
+    @property
+    def token(self) -> str | None:
+        """The token that a move asked for."""
+        return self.effect.get("token")
+
+    @property
+    def ends_ns(self) -> int | None:
+        """When (ns) it was certainly over; None: without an end, or its outcome is unknown, so that it may go on for good."""
+        return None if self.outcome == "info" else self.completed
+
+
+def read_operations(notes: Iterable[_Note]) -> Sequence[TopologyOperation]:
+    """Read the operations in order of their invocations from the notes of process −1, each an event and its value."""
+    begun: dict[Any, tuple[Mapping[str, Any], Mapping[str, Any]]] = {}
+    ended: dict[Any, tuple[Mapping[str, Any], Mapping[str, Any]]] = {}
+    steps: dict[Any, list[tuple[int, str]]] = {}
+    for event, value in notes:
+        if event["f"] == "operation-step":
+            steps.setdefault(value.get("operation"), []).append((event["time"], str(value.get("step"))))
+        if "becomes" not in value or "operation" not in value:
+            continue
+        if event["type"] == "invoke":
+            begun.setdefault(value["operation"], (event, value))
+        elif event["type"] in _OUTCOMES:
+            ended.setdefault(value["operation"], (event, value))
+    return [_operation(number, *begun[number], ended.get(number), steps.get(number, ())) for number in begun]
+
+
+def _operation(
+    number: int,
+    event: Mapping[str, Any],
+    value: Mapping[str, Any],
+    end: tuple[Mapping[str, Any], Mapping[str, Any]] | None,
+    steps: Sequence[tuple[int, str]],
+) -> TopologyOperation:
+    effect = (end[1].get("effect") if end is not None else None) or {}
+    parameters = value.get("parameters") or {}
+    return TopologyOperation(
+        number=number,
+        index=event["index"],
+        f=event["f"],
+        nodes=tuple(value.get("nodes") or ()),
+        becomes=value["becomes"],
+        invoked=event["time"],
+        completed=None if end is None else end[0]["time"],
+        outcome=None if end is None else _OUTCOMES[end[0]["type"]],
+        error=None if end is None else end[0].get("error"),
+        effect=effect,
+        limit_s=parameters.get("limit_s"),
+        loses_disk=bool(parameters.get("loses_disk")) and (end is None or end[0]["type"] != "fail"),
+        takes_down=bool(parameters.get("takes_down")),
+        steps=steps,
+    )
