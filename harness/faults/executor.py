@@ -475,7 +475,7 @@ def _not_running(node: Node) -> str | None:
         state = node.state()
     except (ClusterError, OSError) as error:
         return f"the state of {node.name} could not be read: {error}"
-    return f"{node.name} is not running, although no fault stopped it" if state == "stopped" else None
+    return f"{node.name} is not running, and no fault that goes on stopped it" if state == "stopped" else None
 
 
 def _called(fault: Fault) -> str:

@@ -242,7 +242,7 @@ def test_a_node_is_not_killed_while_it_is_paused(bench):
 
 def test_a_node_that_is_already_down_is_not_killed(bench):
     bench.cluster.nodes[1].now = "stopped"
-    assert skipped(bench, Blow(), fault(0, "n2", "n3")) == "n2 is not running, although no fault stopped it"
+    assert skipped(bench, Blow(), fault(0, "n2", "n3")) == "n2 is not running, and no fault that goes on stopped it"
 
 
 def test_a_node_that_does_not_answer_is_not_touched(bench):
