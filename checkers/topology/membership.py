@@ -157,6 +157,11 @@ def _list_unread(case: _Case) -> Iterator[Doubt]:
         if account.error is not None:
             text = f"{account.node} gave no account of the ring {phase_text(account.phase)}: {account.error}"
             yield Doubt("unread", text)
+    given = {(account.phase, account.node) for account in case.accounts}
+    for schema in case.evidence.readings.schemas if given else ():  # readings of 0.1 have no accounts
+        if (schema.phase, schema.node) not in given:
+            text = f"{schema.node} showed its schema {phase_text(schema.phase)}, and gave no account of the ring"
+            yield Doubt("unread", text)
 
 
 def _list_strange_gossip(case: _Case) -> Iterator[Doubt]:

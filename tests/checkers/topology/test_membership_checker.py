@@ -406,3 +406,19 @@ def test_a_node_that_left_is_a_ghost_in_gossip_at_once():
         f"@5000 {account(node, ('n1', 'n2'), phase='settled', gossip=gossip(FOUNDERS))}" for node in ("n1", "n2")
     ]
     assert "ghost-member" in {one.type for one in verdict(LEAVES, accounts).anomalies}
+
+
+@pytest.mark.parametrize("phase", ["settled", "restarted"])
+def test_a_node_that_showed_its_schema_and_no_ring_is_in_doubt(phase):
+    read = f"{phase} n1,n2,n3 keyspace k"
+    every = [account(node, FOUNDERS, phase=one) for node in FOUNDERS for one in ("settled", "restarted")]
+    assert verdict([], [*every, read]).valid is True
+    missing = account("n2", FOUNDERS, phase=phase)
+    result = verdict([], [*(one for one in every if one != missing), read])
+    assert (result.valid, [doubt.kind for doubt in result.doubts]) == ("unknown", ["unread"])
+    assert "n2 showed its schema" in result.doubts[0].text
+
+
+def test_readings_without_any_account_of_the_ring_are_not_judged():
+    result = verdict([], ["settled n1,n2,n3 keyspace k"])
+    assert [doubt.kind for doubt in result.doubts] == ["nothing-to-judge"]
