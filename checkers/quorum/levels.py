@@ -32,7 +32,7 @@ def sum_factors(replication: Mapping[str, JSON]) -> int:
 
 def read_factor(copies: JSON) -> int:
     """Read a replication factor; "3/1" are three replicas, one of them transient. Raises HistoryError for anything else."""
-    text = str(copies)
-    if not all(part.isdecimal() for part in text.split("/", 1)):
-        raise HistoryError(f"the replication factor {text!r} is no number")
-    return int(text.split("/")[0])
+    whole, slash, transient = str(copies).partition("/")
+    if not whole.isdecimal() or (slash and not transient.isdecimal()):
+        raise HistoryError(f"the replication factor {copies!r} is no number")
+    return int(whole)
