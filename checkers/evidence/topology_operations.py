@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from schemaquake.harness.model.membership import ChangeOutcome, MemberState
 
-__all__ = ["TopologyOperation", "read_operations"]
+__all__ = ["Around", "DiskLosses", "TopologyOperation", "read_operations"]
 
 _Note: TypeAlias = tuple[Mapping[str, Any], Mapping[str, Any]]
 
@@ -54,6 +55,36 @@ class TopologyOperation:
     def ends_ns(self) -> int | None:
         """When (ns) it was certainly over; None: without an end, or its outcome is unknown, so that it may go on for good."""
         return None if self.outcome == "info" else self.completed
+
+
+class Around(NamedTuple):
+    """The operations around a request that took disks away; equal for requests between the same ones."""
+
+    ended: int
+    """How many were over before it was invoked."""
+    begun: int
+    """How many had begun before it ended."""
+
+    def lost_until(self, later: Around) -> int:
+        """Count the disks that may have been lost after this request took effect and before the later one did."""
+        return max(later.begun - self.ended, 0)
+
+
+class DiskLosses:
+    """When operations may have taken disks away, with all copies on them."""
+
+    def __init__(self, operations: Iterable[TopologyOperation]) -> None:
+        """Take the operations of a run."""
+        losing = [operation for operation in operations if operation.loses_disk]
+        self._begins = sorted(operation.invoked for operation in losing)
+        self._ends = sorted(operation.ends_ns for operation in losing if operation.ends_ns is not None)
+
+    def __bool__(self) -> bool:
+        return bool(self._begins)
+
+    def around(self, invoked: int, completed: int) -> Around:
+        """Return what there was around a request, by its invocation and completion (ns)."""
+        return Around(bisect_left(self._ends, invoked), bisect_left(self._begins, completed))
 
 
 def read_operations(notes: Iterable[_Note]) -> Sequence[TopologyOperation]:

@@ -17,7 +17,7 @@ from schemaquake.checkers.findings.explanation import listing, phase_text, secon
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.quorum.operations import NOTHING, Operations
 from schemaquake.checkers.quorum.probes import UnderReplicated
-from schemaquake.checkers.quorum.violations import Pairs, Violations
+from schemaquake.checkers.quorum.violations import Pairs, Violations, count_lost
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.verdict import Anomaly
 
@@ -182,6 +182,8 @@ class _Reporter:
 
     def _explain_overlap(self, order: str, first: int, other: int) -> str:
         operations, series = self._operations, self._found.series
+        if lost := count_lost(operations, first, other):
+            order = f"{order}, and operations took away at most {lost} {'disk' if lost == 1 else 'disks'} in between"
         if not series.is_constant:
             by = [series.describe(operations.moments[operations.level[at]]) for at in (first, other)]
             return (

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from functools import cache
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemaquake.checkers.evidence.evidence import Evidence
+from schemaquake.checkers.evidence.topology_operations import Around, DiskLosses
 from schemaquake.checkers.quorum.centers import LOCAL, Asked, count_at, meet
 from schemaquake.checkers.quorum.factors import FactorSeries, Moment
 from schemaquake.checkers.quorum.levels import count_replicas, sum_factors
@@ -50,8 +52,8 @@ class Operations:
     `key` and `node` are positions in `keys` and `nodes`. `completed` of a put is `NEVER` unless it was acknowledged.
     `levels` are the levels of consistency, `level` their positions among the distinct ones (of local ones, those of each data centre are
     distinct, and where the replication factor changed, those of each moment, `moments`), `copies` their numbers of replicas;
-    `shares[w, r]` says whether answers at levels w and r have a replica in common, `may_share[w, r]` whether they have by some of the factors
-    that they may have gone by. `version` of a read that found nothing is
+    `shares[w, r]` says whether answers at levels w and r have a replica in common, whatever disks operations took away between them,
+    `may_share[w, r]` whether they have by some of the factors that they may have gone by if no disk was lost. `version` of a read that found nothing is
     `NOTHING`; `writetime` is µs, −1 if unknown. `value` and `put` have one element per version: its value, and the
     position of its put, −1 without one.
     """
@@ -71,6 +73,7 @@ class Operations:
     shares: Mask
     may_share: Mask
     moments: Sequence[Moment]
+    losses: Sequence[Around]
     """By `level`."""
     copies: Longs
     invoked: Longs
@@ -128,30 +131,29 @@ def read_quorum_operations(
     completed[(f == 0) & ~acknowledged] = NEVER
     levels = [str(document.get("consistency")) for document in requests]
     invoked = rows["invoked"].to_numpy()
-    asked = [
-        (
-            Asked(level, locations.get(nodes[at]) if centers and level in LOCAL else None),
-            series.moment(nodes[at], began, ended),
-        )
-        for level, at, began, ended in zip(levels, node.tolist(), invoked.tolist(), completed.tolist(), strict=True)
-    ]
-    kinds = sorted(set(asked), key=lambda each: (each[0].level, each[0].center or "", each[1]))
-    place_of_kind = {each: place for place, each in enumerate(kinds)}
-    if centers:
-        copies_by_kind = [count_at(each, centers) for each, _ in kinds]
-        shares = may_share = [[meet(one, other, centers) for other, _ in kinds] for one, _ in kinds]
+    losses = DiskLosses(evidence.notes.operations)
+
+    def kind(level: str, at: int, began: int, ended: int) -> _Kind:
+        asked = Asked(level, locations.get(nodes[at]) if centers and level in LOCAL else None)
+        return _Kind(asked, series.moment(nodes[at], began, ended), losses.around(began, ended))
+
+    places = zip(levels, node.tolist(), strict=True)
+    if series.is_constant and not losses:  # when it was asked makes no difference
+        find = cache(lambda level, at: kind(level, at, 0, 0))
+        asked = [find(level, at) for level, at in places]
     else:
-        copies_by_kind = [count_replicas(each.level, max(series.factors, default=1)) for each, _ in kinds]
-        shares, may_share = (
-            [
-                [
-                    bool(series.factors) and series.share(one.level, moment, other.level, other_moment, certain=certain)
-                    for other, other_moment in kinds
-                ]
-                for one, moment in kinds
-            ]
-            for certain in (True, False)
-        )
+        times = zip(invoked.tolist(), completed.tolist(), strict=True)
+        asked = [kind(*place, *time) for place, time in zip(places, times, strict=True)]
+    kinds = sorted(set(asked), key=lambda each: (each.asked.level, each.asked.center or "", each.by, each.around))
+    place_of_kind = {each: place for place, each in enumerate(kinds)}
+    highest = max(series.factors, default=1)
+    copies_by_kind = [
+        count_at(kind.asked, centers) if centers else count_replicas(kind.asked.level, highest) for kind in kinds
+    ]
+    shares, may_share = (
+        [[_is_shared(one, other, series, centers, certain=certain) for other in kinds] for one in kinds]
+        for certain in (True, False)
+    )
     # A put has its value in its invocation, a read in its completion; an unanswered read has none.
     raw_values = [
         (document if kind == 0 else answer).get("value")
@@ -176,7 +178,8 @@ def read_quorum_operations(
         level=(level := np.array([place_of_kind[each] for each in asked], np.int64)),
         shares=np.array(shares, np.bool_).reshape(len(kinds), len(kinds)),
         may_share=np.array(may_share, np.bool_).reshape(len(kinds), len(kinds)),
-        moments=[moment for _, moment in kinds],
+        moments=[kind.by for kind in kinds],
+        losses=[kind.around for kind in kinds],
         copies=np.array(copies_by_kind, np.int64)[level],
         invoked=invoked,
         completed=completed,
@@ -185,6 +188,25 @@ def read_quorum_operations(
         value=value,
         put=put,
     )
+
+
+class _Kind(NamedTuple):
+    """What requests have in common that are promised the same."""
+
+    asked: Asked
+    by: Moment
+    around: Around
+
+
+def _is_shared(one: _Kind, other: _Kind, series: FactorSeries, centers: Mapping[str, int], *, certain: bool) -> bool:
+    """Return whether the later request must (not `certain`: may) meet a copy of what the earlier one wrote or saw."""
+    lost = one.around.lost_until(other.around)
+    if centers:  # which data centre a lost disk was in, and whom it was streamed from, is not followed
+        return (not lost or not certain) and meet(one.asked, other.asked, centers)
+    if not series.factors:
+        return False
+    lost = lost if certain else 0
+    return series.share(one.asked.level, one.by, other.asked.level, other.by, lost=lost, certain=certain)
 
 
 def find_replication_factors(history: pa.Table) -> frozenset[int]:

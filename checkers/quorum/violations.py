@@ -22,7 +22,7 @@ from schemaquake.checkers.quorum.probes import UnderReplicated, find_under_repli
 from schemaquake.checkers.quorum.versions import Versions, bound_versions
 from schemaquake.harness.model.verdict import Doubt
 
-__all__ = ["Violations", "find_violations"]
+__all__ = ["Violations", "count_lost", "find_violations"]
 
 Longs: TypeAlias = npt.NDArray[np.int64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -57,7 +57,7 @@ def find_violations(operations: Operations, notes: Notes, *, series: FactorSerie
     shadowed = _find_shadowed(operations, order)
     undecided = _find_undecided(operations, late, [hidden for _, hidden in shadowed])
     probed = find_under_replicated(operations, order, notes, series=series)
-    by_one_factor = _find_possible(operations, order) if not series.is_constant else []
+    possible = _find_possible(operations, order)
     return Violations(
         series=series,
         versions=order,
@@ -69,7 +69,7 @@ def find_violations(operations: Operations, notes: Notes, *, series: FactorSerie
         unwritten=_find_unwritten(operations),
         doubts=[
             *_describe_undecided(operations, undecided),
-            *_describe_possible(operations, series, [pair for pair in by_one_factor if pair[1] not in late]),
+            *_describe_possible(operations, series, [pair for pair in possible if pair[1] not in late]),
             *probed.doubts,
             *_list_strange_writetimes(operations),
         ],
@@ -136,7 +136,9 @@ def _find_non_monotonic(operations: Operations, order: Versions) -> Pairs:
 
 
 def _find_possible(operations: Operations, order: Versions) -> Pairs:
-    """Find (put or get, later get) that contradict one another only by some of the factors that they may have gone by."""
+    """Find (put or get, later get) that contradict one another only by some of the factors that they may have gone by, or if no disk was lost."""
+    if not (operations.may_share & ~operations.shares).any():
+        return []
     earlier = np.concatenate([operations.acknowledged_puts, operations.gets])
     found: list[tuple[int, int]] = []
     for level, gets in _group_by_level(operations, operations.gets):
@@ -147,16 +149,33 @@ def _find_possible(operations: Operations, order: Versions) -> Pairs:
 
 
 def _describe_possible(operations: Operations, series: FactorSeries, found: Pairs) -> Iterator[Doubt]:
-    if found:
-        first, other = found[0]
+    """Yield a doubt about gets that a lost disk may explain, and one about those that some of the factors explain."""
+    by_loss = [pair for pair in found if count_lost(operations, *pair)]
+    if by_loss:
+        first, other = by_loss[0]
+        yield Doubt(
+            "undecided",
+            f"{len({get for _, get in by_loss})} gets show an older value than they had to if no disk had been lost, and operations took disks "
+            f"away; the first: op {operations.index[other]} after op {operations.index[first]} ({count_lost(operations, first, other)} of them)",
+            (operations.keys[operations.key[other]],),
+        )
+    by_factor = [pair for pair in found if not count_lost(operations, *pair)]
+    if by_factor:
+        first, other = by_factor[0]
         by = [series.describe(operations.moments[operations.level[at]]) for at in (first, other)]
         yield Doubt(
             "undecided",
-            f"{len({get for _, get in found})} gets show an older value than they had to by some of the replication factors that were in use, "
+            f"{len({get for _, get in by_factor})} gets show an older value than they had to by some of the replication factors that were in use, "
             f"and not by others; the first: op {operations.index[other]} (factor {by[1]}) after op {operations.index[first]} "
             f"(factor {by[0]}), of {series.describe_all()}",
             (operations.keys[operations.key[other]],),
         )
+
+
+def count_lost(operations: Operations, earlier: int, later: int) -> int:
+    """Count the disks that operations may have lost between two requests."""
+    before, after = (operations.losses[int(operations.level[at])] for at in (earlier, later))
+    return before.lost_until(after)
 
 
 def _find_contradictions(operations: Operations, order: Versions, earlier: Longs, later: Longs) -> Pairs:

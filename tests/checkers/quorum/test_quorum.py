@@ -591,3 +591,54 @@ def test_a_value_that_was_read_with_two_writetimes_or_with_none_is_undecided() -
         assert (verdict.valid, [doubt.kind for doubt in verdict.doubts]) == ("unknown", ["undecided"])
     unknown = [*lines[:2], *get(1, "n1", 30, 31, 7, None), *get(2, "n2", 40, 41, 7, None)]
     assert judge(*unknown).valid is True
+
+
+# ── disks that operations take away ──────────────────────────────────────────────────────────────────────────────────
+
+
+def replaced(begins: int, ends: int | None, outcome: str = "ok", *, number: int = 0, loses: str = "true") -> list[str]:
+    """The node n3 is replaced, by a node that receives its rows from the others."""
+    value = f'"operation": {number}, "nodes": ["n3"], "parameters": {{"loses_disk": {loses}}}, "becomes": {{"n3": "replaced"}}'
+    end = [] if ends is None else [f"@{ends} -- {outcome} replace {{{value}}}"]
+    return [f"@{begins} -- invoke replace {{{value}}}", *end]
+
+
+@pytest.mark.parametrize(
+    ("operation", "valid"),
+    [
+        (replaced(14, 16), "unknown"),
+        (replaced(11, 18), "unknown"),
+        (replaced(21, 30), "unknown"),  # the disk may be gone before the get is answered
+        (replaced(14, None), "unknown"),
+        (replaced(5, 8, "info"), "unknown"),  # it may go on
+        (replaced(14, 16, "fail"), False),
+        (replaced(14, 16, loses="false"), False),
+        (replaced(5, 8), False),  # over before the put began
+        (replaced(23, 30), False),  # begun after the get was answered
+    ],
+)
+def test_a_put_at_quorum_may_be_left_on_no_replica_that_a_get_reads_once_a_disk_was_lost(
+    operation: list[str], valid: object
+) -> None:
+    verdict = judge(*put(0, "n1", 10, 12, 7), *operation, *get(1, "n2", 20, 22, None, None))
+    assert verdict.valid == valid
+    assert [doubt.kind for doubt in verdict.doubts] == ([] if valid is False else ["undecided"])
+
+
+def test_one_lost_disk_leaves_enough_copies_of_a_put_at_all() -> None:
+    written = put(0, "n1", 10, 12, 7, level="ALL")
+    once, twice = replaced(14, 16), [*replaced(14, 16), *replaced(17, 18, number=1)]
+    verdict = judge(*written, *once, *get(1, "n2", 20, 22, None, None))
+    (found,) = verdict.anomalies
+    assert found.type == "missed-quorum-write"
+    assert "took away at most 1 disk in between" in found.explanation
+    assert judge(*written, *twice, *get(1, "n2", 20, 22, None, None)).valid == "unknown"
+    assert judge(*written, *twice, *get(1, "n2", 20, 22, 7, 11_000)).valid is True
+
+
+def test_what_one_get_saw_may_be_lost_to_the_next_one_with_a_disk() -> None:
+    first = put(3, "n1", 5, 6, 5)
+    saw = [*first, *put(0, "n1", 10, 15, 7, kind="info"), *get(1, "n2", 20, 22, 7, 11_000)]
+    then = get(2, "n1", 30, 32, 5, 5_500)
+    assert [one.type for one in judge(*saw, *then).anomalies] == ["non-monotonic-quorum-read"]
+    assert judge(*saw, *replaced(24, 26), *then).valid == "unknown"
