@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.operations import PairedOperation, operations, select_functions
+from schemaquake.checkers.evidence.topology_operations import DiskLosses
 from schemaquake.checkers.quorum.centers import Asked, find_centers, meet
 from schemaquake.checkers.quorum.levels import share_a_replica
 from schemaquake.checkers.quorum.operations import find_replication_factors
@@ -27,19 +28,21 @@ class Levels:
 
     def __init__(self, evidence: Evidence) -> None:
         self._evidence = evidence
+        self._losses = DiskLosses(evidence.notes.operations)
         self._copies: dict[str, tuple[frozenset[int], Mapping[str, int] | None]] = {}
 
     def promise(self, read: PairedOperation) -> bool | None:
         """Return whether the read shares a replica with every acknowledged addition; None: its levels are not known.
 
-        While nodes join and leave, or the replication factor changes, the levels alone promise nothing.
-        Raises HistoryError for an unknown level.
+        A read promises nothing once an operation has taken a node's disk away, nor in a run in which the replication factor changes:
+        what was added may be on fewer replicas then. Raises HistoryError for an unknown level.
         """
         levels = read.argument if isinstance(read.argument, dict) else {}
         if not levels.keys() >= {"consistency", "additions"}:
             return None
         factors, centers = self._copies_of(read.key)
-        if self._evidence.notes.membership.operations or len(factors) != 1 or centers is None:
+        ended = read.invoked if read.completed is None else read.completed
+        if self._losses.around(ended, ended).begun or len(factors) != 1 or centers is None:
             return False
         if centers:  # additions are made through all nodes, so that local ones are nowhere in particular
             return meet(Asked(str(levels["additions"]), None), Asked(str(levels["consistency"]), None), centers)

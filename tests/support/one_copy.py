@@ -23,7 +23,9 @@ from schemaquake.harness.registry import load
 CONTEXT = Context(
     seed=1,
     nodes=("n1", "n2", "n3"),
-    features=frozenset({"keyspaces", "tables", "cql", "collections", "conditional-writes", "views", "accord"}),
+    features=frozenset(
+        {"keyspaces", "tables", "cql", "collections", "counters", "batches", "conditional-writes", "views", "accord"}
+    ),
     crew=3,
     time_limit_s=5,
 )

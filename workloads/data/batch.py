@@ -38,7 +38,7 @@ class Batch(DataWorkload):
     def __init__(self) -> None:
         super().__init__(
             name="batch",
-            requires=frozenset({"keyspaces", "tables", "cql"}),
+            requires=frozenset({"keyspaces", "tables", "cql", "batches"}),
             tables=lambda context: tuple(table(data_keyspace(context, "batch"), name, ("v", "int")) for name in TABLES),
             operations=_batches,
             last_reads=_last_reads,

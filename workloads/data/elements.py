@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 
+from schemaquake.harness.errors import PlanError
 from schemaquake.harness.model.options import configured, one_of, option
 from schemaquake.harness.model.protocols import Context, Worker
 from schemaquake.harness.model.queries import Query
@@ -59,7 +60,7 @@ class SetWorkload(DataWorkload):
     def __init__(self) -> None:
         super().__init__(
             name="set",
-            requires=frozenset({"keyspaces", "tables", "cql", "collections"}),
+            requires=frozenset({"keyspaces", "tables", "cql"}),
             tables=_set_tables,
             operations=_adds_and_reads,
             last_reads=_last_set_reads,
@@ -75,7 +76,7 @@ class CounterWorkload(DataWorkload):
     def __init__(self) -> None:
         super().__init__(
             name="counter",
-            requires=frozenset({"keyspaces", "tables", "cql"}),
+            requires=frozenset({"keyspaces", "tables", "cql", "counters"}),
             tables=lambda context: (table(data_keyspace(context, "counter"), "c", ("n", "counter")),),
             operations=_increments_and_reads,
             last_reads=_last_counter_reads,
@@ -94,7 +95,10 @@ def _set_tables(context: Context) -> Sequence[Invoke]:
 
 
 def _in_a_collection(context: Context) -> bool:
-    return configured(SetOptions(), context.options).kind == "collection"
+    is_asked_for = configured(SetOptions(), context.options).kind == "collection"
+    if is_asked_for and "collections" not in context.features:
+        raise PlanError("kind=collection needs collections, which this system does not have; kind=rows needs none")
+    return is_asked_for
 
 
 def _adds_and_reads(worker: Worker, context: Context, random: Random) -> Iterator[Invoke]:

@@ -24,7 +24,7 @@ _FIRST_LINE: Final = (5, 2)  # 6.2 is followed by 2025.1
 _FEATURES: Final = frozenset(
     {
         *("keyspaces", "tables", "columns", "options", "indexes", "types", "views"),
-        *("cql", "collections", "rename", "column-drops", "conditional-writes"),
+        *("cql", "collections", "counters", "batches", "rename", "column-drops", "conditional-writes"),
     }
 )
 _TOPOLOGY: Final = Topology(

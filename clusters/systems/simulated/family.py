@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 _PRODUCT: Final = "simulated"
-_NOT_MODELLED: Final = frozenset({"conditional-writes", "collections", "accord", "sai"})
+_NOT_MODELLED: Final = frozenset({"conditional-writes", "collections", "counters", "batches", "accord", "sai"})
 """Features of the real systems that no model has yet."""
 
 

@@ -440,10 +440,24 @@ def test_levels_promise_nothing_while_the_replicas_change():
     # That of another keyspace changes nothing here.
     other = (*replicated(3), *replicated(5, key="l"), *late)
     assert types(judge(SetFull(), *other)) == ["stale-element"]
-    joined = '-- bootstrap {"operation": 0, "nodes": ["n4"], "parameters": {}, "becomes": {"n4": "normal"}}'
-    rows = data_records(*replicated(3), joined, *late).history.to_pylist()
-    joining = [row | {"type": "invoke"} if row["f"] == "bootstrap" else row for row in rows]
-    assert SetFull().check(Records.of(pa.Table.from_pylist(joining, schema=HISTORY)), limit_s=10).valid is True
+
+
+@pytest.mark.parametrize(
+    ("f", "becomes", "loses", "valid"),
+    [
+        ("bootstrap", "normal", "false", False),  # who joins receives what it owns before it answers
+        ("replace", "replaced", "true", True),  # what it receives may come from a replica that lacks the addition
+    ],
+)
+def test_a_level_promises_as_much_while_nodes_join_unless_a_disk_is_lost(f, becomes, loses, valid):
+    late = (*SET, *leveled("QUORUM", "QUORUM", "[]", "[1]"))
+    value = (
+        f'"operation": 0, "nodes": ["n3"], "parameters": {{"loses_disk": {loses}}}, "becomes": {{"n3": "{becomes}"}}'
+    )
+    rows = data_records(*replicated(3), f"-- {f} {{{value}}}", *late).history.to_pylist()
+    begun = [row | {"type": "invoke"} if row["f"] == f else row for row in rows]
+    verdict = SetFull().check(Records.of(pa.Table.from_pylist(begun, schema=HISTORY)), limit_s=10)
+    assert (verdict.valid, types(verdict)) == (valid, [] if valid else ["stale-element"])
 
 
 def test_a_level_that_is_none_is_an_error():

@@ -26,7 +26,19 @@ from schemaquake.workloads.data.reading_and_writing import all_keys, data_keyspa
 
 NAMES = ["register", "cas-register", "append", "append-accord", "rw-register", "set", "counter", "batch", "quorum"]
 FEATURES = frozenset(
-    {"keyspaces", "tables", "columns", "options", "cql", "collections", "conditional-writes", "views", "accord"}
+    {
+        "keyspaces",
+        "tables",
+        "columns",
+        "options",
+        "cql",
+        "collections",
+        "counters",
+        "batches",
+        "conditional-writes",
+        "views",
+        "accord",
+    }
 )
 CONTEXT = Context(seed=1, nodes=("n1", "n2", "n3"), features=FEATURES, crew=6, time_limit_s=30)
 STEPS = 400
