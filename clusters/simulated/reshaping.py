@@ -145,7 +145,7 @@ class Reshaping:
         if verb in self._system.topology.by_hand:
             return self._recover(command, on, (argument or "").split(), limit_s)
         if server is None:
-            return Attempt(outcome="info", command=command, node=on, seconds=0.0, answer="no answer", timed_out=True)
+            return Attempt(outcome="info", command=command, node=on, seconds=0.0, answer="connection refused")
         ended: list[ServerSaid | None] = []
 
         def end(_result: Any, said: ServerSaid | None) -> None:

@@ -150,10 +150,13 @@ class TopologyOperations:
         return _held(self._turn) if self._turn.acquire(blocking=False) else None
 
     def obstacle(self, nemesis: TopologyNemesis, operation: Fault) -> str | None:
-        """Return why this operation should not begin now, or None: a node cannot leave twice."""
+        """Return why this operation should not begin now, or None: a node cannot leave twice, nor do anything once it has left."""
         states = self.roster.states
-        leaving = [name for name, state in nemesis.becomes(operation).items() if state in GONE]
-        gone = [name for name in leaving if states.get(name, "normal") in GONE]
+        gone = [
+            name
+            for name, state in nemesis.becomes(operation).items()
+            if (now := states.get(name, "normal")) in GONE and (now != "absent" or state in GONE)
+        ]
         return f"{', '.join(gone)} is no member of the cluster" if gone else None
 
     def carry_out(self, nemesis: TopologyNemesis, operation: Fault, *, strike: Strike | None = None) -> Completion:

@@ -17,7 +17,14 @@ from schemaquake.nemeses.schedule.options import configured
 from schemaquake.nemeses.topology import standard_options as standard
 from schemaquake.nemeses.topology.attempts import Recovery, all_up, changing, lacks, try_out
 from schemaquake.nemeses.topology.decommission import abort_or_restart
-from schemaquake.nemeses.topology.planning import ANY, draw_recovery, in_series, node_serves, plan_leaver
+from schemaquake.nemeses.topology.planning import (
+    ANY,
+    draw_recovery,
+    in_series,
+    node_serves,
+    place_of_those_who_stay,
+    plan_leaver,
+)
 
 __all__ = ["Move"]
 
@@ -48,12 +55,14 @@ class Move:
                 f"-O {self.name}.token={plan.token} -O {self.name}.count={plan.count}: one move to one token"
             )
 
+        first = place_of_those_who_stay(context)
+
         def one(number: int) -> Sequence[Fault]:
             return plan_leaver(
                 plan,
                 context,
                 random,
-                place=number,
+                place=first + number,
                 fraction=round(random.random(), 9),
                 token=plan.token,
                 after_failure=draw_recovery(random, _WAYS, plan.after_failure, self.name),

@@ -30,6 +30,7 @@ __all__ = [
     "nobody_changes",
     "node_leaves",
     "node_serves",
+    "place_of_those_who_stay",
     "plan_joiner",
     "plan_leaver",
     "planned",
@@ -55,6 +56,16 @@ def first_place(context: Context, nemesis: str) -> int:
     The first kind of the run begins where it would begin alone. The others do, too, if that is free; where there is a series, they follow
     one another without a gap. Raises PlanError for a series that, with the other kinds, wants more nodes than can leave.
     """
+    return _list_places(context)[0][nemesis]
+
+
+def place_of_those_who_stay(context: Context) -> int:
+    """Return the first place that no operation has which takes a node away; 0 if there is none. Raises PlanError as `first_place` does."""
+    return _list_places(context)[1]
+
+
+def _list_places(context: Context) -> tuple[Mapping[str, int], int]:
+    """List the first place of each kind that takes nodes away, and the first one after them all."""
     counts = {name: _count_of(context, name) for name in _FIRST_PLACES if name in context.nemeses}
     series, able = any(count > 1 for count in counts.values()), leavers_of(context, ANY)
     if series and sum(counts.values()) > able:
@@ -64,7 +75,7 @@ def first_place(context: Context, nemesis: str) -> int:
     for name, count in counts.items():
         places[name] = free if series and free else max(places[name], free)
         free = places[name] + count
-    return places[nemesis]
+    return places, free
 
 
 def _count_of(context: Context, nemesis: str) -> int:

@@ -43,6 +43,8 @@ def test_a_node_cannot_leave_twice(operations):
     assert "n2" in operations.obstacle(decommission, operation("n2"))
     assert operations.obstacle(decommission, operation("n3")) is None
     assert operations.obstacle(load("nemeses", "bootstrap"), operation("n4", nemesis="bootstrap")) is None
+    assert "n2" in operations.obstacle(load("nemeses", "move"), operation("n2", nemesis="move"))
+    assert operations.obstacle(load("nemeses", "move"), operation("n3", nemesis="move")) is None
 
 
 def test_operations_follow_one_another_unless_they_may_overlap(operations):
