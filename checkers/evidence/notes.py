@@ -23,10 +23,10 @@ from schemaquake.checkers.evidence.upgrades import Upgrades
 from schemaquake.harness.errors import EnvironmentLacks, PlanError
 from schemaquake.harness.model.operation import NEMESIS
 from schemaquake.harness.model.records import plain
-from schemaquake.harness.model.traits import nemesis_traits
+from schemaquake.harness.model.traits import NemesisTraits, nemesis_traits
 from schemaquake.harness.registry import load
 
-__all__ = ["Fault", "NodeDeath", "NodeStart", "Note", "Notes", "effect_of", "may_start", "read_notes"]
+__all__ = ["Fault", "NodeDeath", "NodeStart", "Note", "Notes", "may_start", "read_notes", "traits_of"]
 
 _STARTS: Final = re.compile(r"\b(?:re)?start\b")
 
@@ -90,17 +90,17 @@ class Fault:
 
     @property
     def effect(self) -> str | None:
-        """The kind of effect of its nemesis; see `effect_of`."""
-        return effect_of(self.nemesis)
+        """The kind of effect that its nemesis declares."""
+        return traits_of(self.nemesis).effect
 
 
 @cache
-def effect_of(nemesis: str) -> str | None:
-    """Return the kind of effect that a nemesis declares (`NemesisTraits.effect`); None: it declares none, or is not installed."""
+def traits_of(nemesis: str) -> NemesisTraits:
+    """Return what a nemesis declares of itself; the defaults if it is not installed."""
     try:
-        return nemesis_traits(load("nemeses", nemesis)).effect
+        return nemesis_traits(load("nemeses", nemesis))
     except (PlanError, EnvironmentLacks):
-        return None
+        return NemesisTraits()
 
 
 def may_start(attempt: Mapping[str, Any]) -> bool:

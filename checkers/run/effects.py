@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final
 
-from schemaquake.checkers.evidence.notes import effect_of
+from schemaquake.checkers.evidence.notes import traits_of
 
 __all__ = ["find_false_effects"]
 
@@ -32,7 +32,7 @@ def find_false_effects(begin: Mapping[str, Any], end: Mapping[str, Any] | None) 
     if "effect" not in begin and "effect" not in (end or {}):
         return  # as in histories of before effects were noted
     found, left = begin.get("effect"), None if end is None else end.get("effect")
-    known = _KINDS.get(effect_of(begin.get("nemesis", "")))
+    known = _KINDS.get(traits_of(begin.get("nemesis", "")).effect)
     if not isinstance(found, dict) or found.get("observed", known is None) is not True:
         yield "was not seen to take effect when it began"
         return

@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Any, Final
 
 from schemaquake.checkers.evidence.evidence import Evidence
-from schemaquake.checkers.evidence.notes import Note
+from schemaquake.checkers.evidence.notes import Note, traits_of
 from schemaquake.checkers.evidence.schema_changes import SchemaObject
 from schemaquake.checkers.findings.explanation import listing
 from schemaquake.harness.model.membership import MEMBER_STATES, TopologyChange, expected_states
@@ -33,8 +33,6 @@ _OUTCOMES: Final = frozenset({"ok", "fail", "info"})
 _BEFORE: Final = {"heal": "final-settled", "restart": "final-restarted"}
 """The moments of which every run has a note, and the phase that comes after it."""
 _ROUNDING_S: Final = 1.0
-_KEEPING: Final = frozenset({"everyday", "reload-table", "rf-change", "cms-reconfigure", "pause-commits"})
-"""Nemeses whose operations leave every member the address and the host id that it has."""
 _SNAPSHOT: Final = "snapshot"
 """A word of the command by which a node is asked for a snapshot, and of no other one."""
 
@@ -81,7 +79,7 @@ def _find_strange_shape(row: Mapping[str, Any], value: Mapping[str, Any]) -> Ite
 def _find_changed_members(evidence: Evidence, noted: Sequence[Note]) -> Iterator[str]:
     """Yield where two notes differ in what no operation can have changed, and where what is expected does not follow."""
     first = noted[0][1]["members"]
-    changing = [note for note in _operations(evidence) if note.event["f"] not in _KEEPING]
+    changing = [note for note in _operations(evidence) if not traits_of(note.event["f"]).keeps_members]
     concerned = {node for _, value in changing for node in value.get("nodes") or ()}
     # A node that becomes another version keeps its address; 6.0 gives it another host id.
     upgrades = {upgrade.index for upgrade in evidence.notes.upgrades.operations}

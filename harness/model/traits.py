@@ -63,6 +63,9 @@ class NemesisTraits:
     """The kind of effect that `inject` and `heal` return, with an entry in `nodes` for each node: `down` (servers stop, and run again),
     `down-in-turn` (one after another), `frozen`, `clocks` or `packets`. The checker `faults` knows what each kind must show; None: it
     asks only whether an effect was observed."""
+    keeps_members: bool = False
+    """True if its operations on the topology leave every member the address and the host id that it has, as maintenance does: they
+    explain no difference of these between two notes of the members."""
     checked_as: str | None = None
     """The name under which the doctor asks each node of a deployed cluster whether the nemesis lacks anything there
     (`OwnLack`), such as `packet filter`; None: the nemesis' own name."""

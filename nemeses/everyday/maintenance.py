@@ -63,6 +63,7 @@ class Everyday:
 
     name = "everyday"
     needs = frozenset({"topology"})
+    keeps_members = True
 
     kinds: tuple[str, ...] = option(
         tuple(kind for kind in _VERBS if kind not in _OPTIONAL),

@@ -91,6 +91,7 @@ class ReloadTable:
 
     name = "reload-table"
     needs = frozenset({"topology"})
+    keeps_members = True
     options = standard.TopologyOptions()
 
     way: str = option(ANY, f"how files are taken up: {', '.join(_WAYS)}; `any`: the seed draws `refresh` or `import`")

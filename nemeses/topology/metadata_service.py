@@ -35,6 +35,7 @@ class CmsReconfigure:
     about = "Reconfigured metadata service (6.0): other nodes, or another number of them, commit the changes of schema and topology."
     name = "cms-reconfigure"
     needs = frozenset({"topology"})
+    keeps_members = True
     allowed_by = "topology"
     options = standard.TopologyOptions()
 
@@ -87,6 +88,7 @@ class PauseCommits:
     about = "Paused metadata service (6.0): for a while no change of schema or topology is committed."
     name = "pause-commits"
     needs = frozenset({"topology"})
+    keeps_members = True
     allowed_by = "topology"
     options = standard.TopologyOptions()
 

@@ -42,6 +42,7 @@ class RfChange:
 
     name = "rf-change"
     needs = frozenset({"topology"})
+    keeps_members = True
     allowed_by = "topology"
     options = standard.TopologyOptions()
 

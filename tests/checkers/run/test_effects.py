@@ -8,9 +8,9 @@ from typing import Any
 import orjson
 import pytest
 
-from schemaquake.checkers.evidence.notes import effect_of
+from schemaquake.checkers.evidence.notes import traits_of
 from schemaquake.checkers.run.effects import find_false_effects
-from schemaquake.harness.model.traits import nemesis_traits
+from schemaquake.harness.model.traits import NemesisTraits, nemesis_traits
 from schemaquake.harness.registry import load_all
 
 KINDS = {"down", "down-in-turn", "frozen", "clocks", "packets"}
@@ -142,7 +142,7 @@ def test_every_kind_of_effect_that_a_nemesis_declares_is_judged() -> None:
 def test_of_a_nemesis_that_is_not_installed_it_is_asked_whether_an_effect_was_observed() -> None:
     wrong = {"observed": True, "nodes": {"n1": {"before": "running", "after": "running"}}}
     assert found("kill", wrong, None) != []
-    assert effect_of("from-elsewhere") is None
+    assert traits_of("from-elsewhere") == NemesisTraits()
     assert found("from-elsewhere", wrong, {"observed": True}) == []
     assert found("from-elsewhere", {**wrong, "observed": False}, None) != []
 

@@ -14,6 +14,8 @@ from histories import judged
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.run.noted_members import find_strange_members, find_strange_operations
 from schemaquake.harness.model.records import HISTORY, OBSERVATIONS, Records
+from schemaquake.harness.model.traits import nemesis_traits
+from schemaquake.harness.registry import load_all
 
 Members = dict[str, dict[str, Any]]
 
@@ -213,9 +215,16 @@ def test_a_note_of_the_members_behind_an_operation_that_is_missing_is_strange(*,
     assert strange(died, *notes(after=JOINED), *lines) == []
 
 
-@pytest.mark.parametrize("f", ["everyday", "reload-table"])
+KEEPING = sorted(name for name, nemesis in load_all("nemeses").items() if nemesis_traits(nemesis).keeps_members)
+
+
+@pytest.mark.parametrize(
+    ("f", "keeps"), [*((name, True) for name in KEEPING), ("replace", False), ("from-elsewhere", False)]
+)
 @pytest.mark.parametrize("field", ["address", "host_id"])
-def test_maintenance_changes_no_address_and_no_host_id(f: str, field: str) -> None:
+def test_an_operation_whose_nemesis_keeps_members_changes_no_address_and_no_host_id(
+    f: str, field: str, *, keeps: bool
+) -> None:
     value = {"operation": 1, "nodes": ["n2"], "parameters": {"kind": "flush"}, "becomes": {"n2": "normal"}}
     ends = {**value, "effect": {"attempts": [ATTEMPT]}}
     lines = [
@@ -225,7 +234,11 @@ def test_maintenance_changes_no_address_and_no_host_id(f: str, field: str) -> No
     after = deepcopy(THREE)
     assert strange(*notes(after=after), *lines, note(15_001, "operation", after)) == []
     after["n2"][field] = "other"
-    assert strange(*notes(after=after), *lines, note(15_001, "operation", after)) != []
+    assert (strange(*notes(after=after), *lines, note(15_001, "operation", after)) != []) is keeps
+
+
+def test_maintenance_of_a_node_and_of_a_table_keeps_members() -> None:
+    assert {"everyday", "reload-table"} <= set(KEEPING)
 
 
 @pytest.mark.parametrize("name", ["nodes", "parameters"])
