@@ -135,11 +135,11 @@ def _find_strange_host_ids(evidence: Evidence, noted: Sequence[Note]) -> Iterato
     upgraded = bool(evidence.notes.upgrades.operations)
     for sighting in evidence.sightings("ring"):
         own = sighting.definition.get("self") if isinstance(sighting.definition, dict) else None
-        before = [value["members"] for row, value in noted if row["time"] <= sighting.time]
-        if not isinstance(own, dict) or not before or sighting.node not in before[-1] or upgraded:
+        if not isinstance(own, dict) or upgraded:
             continue
-        told = before[-1][sighting.node]["host_id"]
-        if told is not None and own.get("host_id") is not None and told != own["host_id"]:
+        before = [value["members"] for row, value in noted if row["time"] <= sighting.time]
+        known = before[-1].get(sighting.node, {}).get("host_id") if before else None
+        if known is not None and own.get("host_id") not in {None, known}:
             yield f"{sighting.node} has another host id by the notes of the members than by its own word"
 
 
@@ -167,15 +167,17 @@ def _find_strange_end(asked: Note, ended: Note) -> Iterator[str]:
     kind, error = ended.event["type"], ended.event["error"]
     effect = ended.value.get("effect")
     attempts = effect.get("attempts") if isinstance(effect, dict) else None
+    if kind == "fail" and error is None:
+        yield "it failed without an error"
     if attempts is None:
-        if kind == "ok" and error is None:
+        if kind == "ok":
             yield "it was acknowledged, and what was attempted is not noted"
         return
     if not isinstance(attempts, list) or not all(map(_is_attempt, attempts)):
         yield "its attempts do not say what attempts say"
         return
-    lasted_s = (ended.event["time"] - asked.event["time"]) / 1e9 + _ROUNDING_S
-    if any(not 0 <= attempt["seconds"] <= lasted_s for attempt in attempts):
+    longest_s = _lasted_s(asked, ended) + _ROUNDING_S
+    if any(not 0 <= attempt["seconds"] <= longest_s for attempt in attempts):
         yield "an attempt lasted longer than all of it"
     if any(attempt["timed_out"] and attempt["outcome"] == "ok" for attempt in attempts):
         yield "an attempt was acknowledged, and had not ended within its limit"
@@ -184,8 +186,10 @@ def _find_strange_end(asked: Note, ended: Note) -> Iterator[str]:
         yield "it was acknowledged, and no attempt was"
     if kind == "fail" and outcomes and set(outcomes) == {"info"}:
         yield "it failed, and no attempt did"
-    if error is None and kind == "fail":
-        yield "it failed without an error"
+
+
+def _lasted_s(asked: Note, ended: Note) -> float:
+    return float(ended.event["time"] - asked.event["time"]) / 1e9
 
 
 def _find_strange_reload(evidence: Evidence, asked: Note, ended: Note) -> Iterator[str]:
@@ -198,7 +202,10 @@ def _find_strange_reload(evidence: Evidence, asked: Note, ended: Note) -> Iterat
     within = [
         change
         for change in evidence.changes.on(table)
-        if change.acknowledged and begins <= change.invoked and (change.completed or ends + 1) <= ends
+        if change.acknowledged
+        and begins <= change.invoked
+        and change.completed is not None
+        and change.completed <= ends
     ]
     if ended.event["type"] == "ok" and not {"drop-table", "create-table"} <= {change.f for change in within}:
         yield f"it was acknowledged, and no DROP and CREATE of {table.key} was in that time"
@@ -211,7 +218,7 @@ def _find_strange_reload(evidence: Evidence, asked: Note, ended: Note) -> Iterat
     possible = {
         attempt["node"]: (
             sum(lengths[:number]) - _ROUNDING_S,
-            (ends - begins) / 1e9 - sum(lengths[number:]) + _ROUNDING_S,
+            _lasted_s(asked, ended) - sum(lengths[number:]) + _ROUNDING_S,
         )
         for number, attempt in enumerate(attempts)
         if _SNAPSHOT in attempt["command"].split()

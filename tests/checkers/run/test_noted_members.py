@@ -53,20 +53,22 @@ def notes(*, after: Members = THREE) -> list[str]:
     return [note(1, "boot", THREE), note(40_000, "heal", after), note(60_000, "restart", after)]
 
 
-def operation(outcome: str = "ok", *, effect: Any = None, **end: Any) -> list[str]:
+def operation(outcome: str = "ok", *, effect: Any = None, ended_at: int = 15_000, **end: Any) -> list[str]:
     value = {"operation": 1, "nodes": ["n3"], "parameters": {"limit_s": 60}, "becomes": {"n3": "normal"}}
     effect = {"attempts": [ATTEMPT], "seconds": 2.0} if effect is None else effect
     ended = orjson.dumps({**value, "effect": effect, **end}).decode()
     return [
         f"@10000 -- n3 invoke bootstrap {orjson.dumps(value).decode()}",
-        f"@15000 -- n3 {outcome} bootstrap {ended}",
+        f"@{ended_at} -- n3 {outcome} bootstrap {ended}",
         note(16_000, "operation", JOINED if outcome == "ok" else THREE),
     ]
 
 
-def strange(*lines: str, ring: dict[str, str] | None = None, error: str | None = "Refused") -> list[str]:
+def strange(
+    *lines: str, ring: dict[str, str] | None = None, error: str | None = "Refused", plan: str = PLAN
+) -> list[str]:
     """What is strange in these notes; `error` is that of operations that were not acknowledged."""
-    records = judged([PLAN, *PHASES, *lines])
+    records = judged([*([plan] if plan else []), *PHASES, *lines])
     rows = [
         {
             **dict.fromkeys(OBSERVATIONS.names),
@@ -185,9 +187,42 @@ def test_an_operation_that_ended_as_none_can_is_strange(lines: list[str]) -> Non
     assert len([text for text in strange(*notes(), *lines) if text.startswith("operation 1 ")]) == 1
 
 
-def test_an_operation_that_failed_without_an_error_is_strange() -> None:
-    lines = [*notes(), *operation("fail", effect={"attempts": []})]
-    assert len(strange(*lines, error=None)) == 1
+@pytest.mark.parametrize("effect", [{"attempts": []}, {"seconds": 1.0}])
+def test_an_operation_that_failed_without_an_error_is_strange(effect: Any) -> None:
+    lines = [*notes(), *operation("fail", effect=effect)]
+    assert strange(*lines) == []
+    assert strange(*lines, error=None) == ["operation 1 on the topology ended as none can: it failed without an error"]
+
+
+@pytest.mark.parametrize(("seconds", "is_strange"), [(0.0, False), (6.4, False), (6.6, True), (-0.1, True)])
+def test_an_attempt_lasts_as_long_as_its_operation_at_most(seconds: float, *, is_strange: bool) -> None:
+    attempts = {"attempts": [ATTEMPT | {"seconds": seconds}]}
+    found = strange(*notes(after=JOINED), *operation(effect=attempts, ended_at=15_500))
+    assert [text.rpartition(": ")[2] for text in found] == ["an attempt lasted longer than all of it"] * is_strange
+
+
+def test_a_run_with_a_plan_notes_its_members_and_one_of_before_there_were_plans_need_not() -> None:
+    assert strange(plan="") == []
+    assert any("when it was booted" in text for text in strange())
+    assert strange(*notes(), plan="") == []
+    assert any("when it was booted" in text for text in strange(*notes()[1:], plan=""))
+
+
+def test_the_last_note_before_a_reading_says_which_host_id_a_node_has() -> None:
+    after = deepcopy(JOINED)
+    after["n3"]["host_id"] = "another"
+    lines = [*notes(after=after)[:2], *operation()]
+    # Read at 55 s: the note of the restart is of later.
+    later = deepcopy(after)
+    later["n3"]["host_id"] = "yet another"
+    assert strange(*lines, note(60_000, "restart", later), ring={"n3": "another"}) == []
+    for told in ("id-n3", "yet another"):
+        assert len(strange(*lines, note(60_000, "restart", later), ring={"n3": told})) == 1
+
+
+def test_a_step_of_an_operation_is_no_end_of_it() -> None:
+    step = '@12000 -- n3 info operation-step {"operation": 1, "step": "joining"}'
+    assert strange(*notes(after=JOINED), *operation(), step) == []
 
 
 def test_a_node_that_becomes_another_version_keeps_its_address_but_not_its_host_id() -> None:
@@ -269,9 +304,10 @@ def reload(
     attempts: int = len(COMMANDS),
     changes: tuple[str, ...] = ("drop-table k.t", "create-table k.t k:int*"),
     changed_at: int = 18_000,
+    ended_at: int = 30_000,
     reloads: Any = True,
 ) -> list[str]:
-    """A reload from 10 to 30 s, of attempts that last two seconds each."""
+    """A reload from 10 s on, to 30 s as a rule, of attempts that last two seconds each."""
     parameters = {"reloads": reloads, "keyspace": "k", "table": "t"}
     value = {"operation": 1, "nodes": [], "parameters": parameters, "becomes": {}}
     tried = [ATTEMPT | {"command": command, "node": node} for command, node in COMMANDS][:attempts]
@@ -287,8 +323,8 @@ def reload(
     return [
         f"@10000 -- invoke reload-table {orjson.dumps(value).decode()}",
         *asked,
-        f"@30000 -- {outcome} reload-table {orjson.dumps({**value, 'effect': effect}).decode()}",
-        note(30_001, "operation", THREE),
+        f"@{ended_at} -- {outcome} reload-table {orjson.dumps({**value, 'effect': effect}).decode()}",
+        note(ended_at + 1, "operation", THREE),
     ]
 
 
@@ -299,6 +335,9 @@ def reload(
         pytest.param(reload(snapshots={"n1": 0.0, "n2": 2.0}), id="without a pause"),
         pytest.param(reload(snapshots={"n1": 0.0, "n2": 1.001}), id="rounded"),
         pytest.param(reload(snapshots={"n1": 8.0, "n2": 10.0}), id="late"),
+        pytest.param(reload(snapshots={"n1": 9.4, "n2": 11.4}, ended_at=30_500), id="late and rounded"),
+        pytest.param(reload(changed_at=10_000), id="dropped as it began"),
+        pytest.param(reload(changed_at=29_989), id="created as it ended"),
         pytest.param(reload("info", changes=("drop-table k.t",)), id="of unknown outcome"),
         pytest.param(reload("fail", snapshots={"n1": 0.0}, attempts=1, changes=()), id="refused by the first node"),
         pytest.param(reload("fail", snapshots={}, attempts=0, changes=()), id="refused at once"),
@@ -319,6 +358,7 @@ def test_what_a_reload_may_say_is_not_strange(lines: list[str]) -> None:
         pytest.param(reload(snapshots={"n1": 0.0, "n2": 0.9}), "at another time", id="before the attempts before it"),
         pytest.param(reload(snapshots={"n1": 0.0, "n2": 11.1}), "at another time", id="too late for what came after"),
         pytest.param(reload(snapshots={"n1": 9.1, "n2": 5.0}), "at another time", id="of the first node"),
+        pytest.param(reload(snapshots={"n1": 9.6, "n2": 5.0}, ended_at=30_500), "at another time", id="half a second"),
         pytest.param(reload(snapshots={"n1": -1.1, "n2": 5.0}), "at another time", id="before it began"),
         pytest.param(reload(snapshots={"n1": "0", "n2": 5.0}), "at another time", id="no number"),
         pytest.param(reload(snapshots={"n2": 5.0}), "other snapshots", id="a node without one"),
