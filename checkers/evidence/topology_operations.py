@@ -44,7 +44,8 @@ class TopologyOperation:
     @property
     def attempts(self) -> Sequence[Mapping[str, Any]]:
         """The commands that were given for it, as its end lists them."""
-        return [attempt for attempt in self.effect.get("attempts") or () if isinstance(attempt, Mapping)]
+        attempts = self.effect.get("attempts")
+        return [one for one in attempts if isinstance(one, Mapping)] if isinstance(attempts, list) else []
 
     @property
     def token(self) -> str | None:
@@ -111,8 +112,8 @@ def _operation(
     end: tuple[Mapping[str, Any], Mapping[str, Any]] | None,
     steps: Sequence[tuple[int, str]],
 ) -> TopologyOperation:
-    effect = (end[1].get("effect") if end is not None else None) or {}
-    parameters = value.get("parameters") or {}
+    effect = None if end is None else end[1].get("effect")
+    parameters = _map(value.get("parameters"))
     return TopologyOperation(
         number=number,
         index=event["index"],
@@ -123,9 +124,14 @@ def _operation(
         completed=None if end is None else end[0]["time"],
         outcome=None if end is None else _OUTCOMES[end[0]["type"]],
         error=None if end is None else end[0].get("error"),
-        effect=effect,
+        effect=_map(effect),
         limit_s=parameters.get("limit_s"),
         loses_disk=bool(parameters.get("loses_disk")) and (end is None or end[0]["type"] != "fail"),
         takes_down=bool(parameters.get("takes_down")),
         steps=steps,
     )
+
+
+def _map(value: Any) -> Mapping[str, Any]:
+    """Return the value if it is a map, as it is in a history without damage, and an empty one otherwise."""
+    return value if isinstance(value, Mapping) else {}
