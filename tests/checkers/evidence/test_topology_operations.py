@@ -82,6 +82,7 @@ def test_its_steps_are_its_own_in_order() -> None:
     notes = [event(1), step(2, "joining"), step(3, "elsewhere", number=8), step(4, None), event(5, "ok")]
     assert read(*notes).steps == [(2, "joining"), (4, "None")]
     assert read(event(1), step(3, "elsewhere", number=8)).steps == ()
+    assert read(event(1, f="replace"), event(5, "ok", f="replace")).steps == (), "its own events are none"
 
 
 @pytest.mark.parametrize(
