@@ -105,6 +105,23 @@ def strange(
             id="a join of unknown outcome",
         ),
         pytest.param(
+            [
+                *notes(after=members(n1=NORMAL, n2=NORMAL, n3=("joining", "joining"))),
+                *operation("info", effect={"attempts": [ATTEMPT | {"outcome": "info", "timed_out": True}]}),
+            ],
+            id="a join that nobody saw end",
+        ),
+        *(
+            pytest.param(
+                [
+                    *notes(),
+                    *operation("fail", effect={"attempts": [ATTEMPT | {"outcome": one} for one in ("info", last)]}),
+                ],
+                id=f"a join that was tried again, and {what}",
+            )
+            for last, what in (("fail", "refused"), ("ok", "taken back"))
+        ),
+        pytest.param(
             [note(1, "boot", members(n1=NORMAL, n2=("absent", "normal"), n3=ABSENT)), *notes()[1:]],
             id="not every node lists every other one just after the boot",
         ),
@@ -142,6 +159,9 @@ def damaged() -> Iterator[Any]:
         changed = deepcopy(THREE)
         del changed["n1"][field]
         yield pytest.param([*notes()[:2], note(60_000, "restart", changed)], id=f"no {field}")
+    more = deepcopy(THREE)
+    more["n1"]["more"] = 1
+    yield pytest.param([*notes()[:2], note(60_000, "restart", more)], id="a field that there is not")
     less = {node: member for node, member in THREE.items() if node != "n2"}
     yield pytest.param([*notes()[:2], note(60_000, "restart", less)], id="a node less")
     yield pytest.param([*notes()[:2], note(60_000, "restart", {})], id="no members")
@@ -177,6 +197,7 @@ def test_a_node_that_gives_itself_another_host_id_is_strange() -> None:
         pytest.param(operation(effect={"attempts": [ATTEMPT | {"seconds": 20.0}]}), id="an attempt that lasted longer"),
         pytest.param(operation(effect={"attempts": [ATTEMPT | {"timed_out": True}]}), id="at its limit"),
         pytest.param(operation(effect={"attempts": [{"outcome": "ok"}]}), id="an attempt without its fields"),
+        pytest.param(operation(effect={"attempts": [ATTEMPT | {"more": 1}]}), id="an attempt with a field more"),
         pytest.param(operation(effect={"attempts": "lie"}), id="no attempts at all"),
         pytest.param(operation("fail", effect={"attempts": [ATTEMPT | {"outcome": "info"}]}), id="failed"),
         pytest.param(operation()[1:], id="without a begin"),
