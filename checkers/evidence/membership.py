@@ -29,7 +29,7 @@ class Membership:
         """When anything changed or was noted (ns)."""
         for event, value in notes:
             if event["f"] == "membership":
-                members = value.get("members", {})
+                members = _whole_members(value.get("members"))
                 addresses |= {node: str(one["address"]) for node, one in members.items() if one.get("address")}
                 # Just after boot not every node lists every other one: what was planned holds, which is `expected`.
                 states = "state" if shown else "expected"
@@ -97,6 +97,12 @@ def _effect(operation: TopologyOperation, becomes: Mapping[str, MemberState], ti
     is_over = operation.completed is not None and operation.completed <= time
     possible = {node: state for node, state in becomes.items() if is_over or state not in SERVING}
     return TopologyChange(becomes=possible, outcome=operation.outcome)
+
+
+def _whole_members(noted: Any) -> Mapping[str, Mapping[str, Any]]:
+    """Return the members of a note; of a damaged one, those of which it says something. The checker of notes names the damage."""
+    found = noted if isinstance(noted, Mapping) else {}
+    return {node: member for node, member in found.items() if isinstance(member, Mapping)}
 
 
 def _states(states: Mapping[str, Any]) -> dict[str, MemberState]:

@@ -65,10 +65,17 @@ def operation(outcome: str = "ok", *, effect: Any = None, ended_at: int = 15_000
 
 
 def strange(
-    *lines: str, ring: dict[str, str] | None = None, error: str | None = "Refused", plan: str = PLAN
+    *lines: str,
+    ring: dict[str, str | None] | None = None,
+    error: str | None = "Refused",
+    plan: str = PLAN,
+    phases: list[str] = PHASES,
 ) -> list[str]:
-    """What is strange in these notes; `error` is that of operations that were not acknowledged."""
-    records = judged([*([plan] if plan else []), *PHASES, *lines])
+    """What is strange in these notes; `error` is that of operations that were not acknowledged.
+
+    `ring` has the host id that a node gives itself at 55 s; None: it says nothing of itself.
+    """
+    records = judged([*([plan] if plan else []), *phases, *lines])
     rows = [
         {
             **dict.fromkeys(OBSERVATIONS.names),
@@ -77,7 +84,9 @@ def strange(
             "node": node,
             "sample": 1,
             "kind": "ring",
-            "definition": orjson.dumps({"self": {"address": "", "host_id": told, "tokens": []}, "peers": {}}).decode(),
+            "definition": orjson.dumps(
+                {"peers": {}, **({} if told is None else {"self": {"address": "", "host_id": told, "tokens": []}})}
+            ).decode(),
         }
         for node, told in (ring or {}).items()
     ]
@@ -146,6 +155,7 @@ def test_the_host_id_of_a_node_that_joined_is_its_new_one() -> None:
 def damaged() -> Iterator[Any]:
     for field, other in (
         ("address", "10.0.0.9"),
+        ("address", "1.0.0.1"),
         ("host_id", "other"),
         ("spare", True),
         ("expected", "leaving"),
@@ -159,12 +169,16 @@ def damaged() -> Iterator[Any]:
         changed = deepcopy(THREE)
         del changed["n1"][field]
         yield pytest.param([*notes()[:2], note(60_000, "restart", changed)], id=f"no {field}")
+    spare = deepcopy(THREE)
+    spare["n3"]["spare"] = False
+    yield pytest.param([*notes()[:2], note(60_000, "restart", spare)], id="no spare any more")
     more = deepcopy(THREE)
     more["n1"]["more"] = 1
     yield pytest.param([*notes()[:2], note(60_000, "restart", more)], id="a field that there is not")
     less = {node: member for node, member in THREE.items() if node != "n2"}
     yield pytest.param([*notes()[:2], note(60_000, "restart", less)], id="a node less")
-    yield pytest.param([*notes()[:2], note(60_000, "restart", {})], id="no members")
+    for none in ({}, ["n1"], None):
+        yield pytest.param([*notes()[:2], note(60_000, "restart", none)], id=f"no members but {none}")
     for number, moment in enumerate(("boot", "heal", "restart")):
         yield pytest.param([line for at, line in enumerate(notes()) if at != number], id=f"no note of {moment}")
         yield pytest.param([*notes(), note(65_000, moment, THREE)], id=f"two notes of {moment}")
@@ -176,6 +190,67 @@ def test_a_note_of_members_that_contradicts_another_one_is_strange(lines: list[s
     assert len(strange(*lines)) == 1
 
 
+@pytest.mark.parametrize("none", [{}, ["n1"], None])
+def test_a_note_without_members_is_named(none: Any) -> None:
+    (said,) = strange(*notes()[:2], note(60_000, "restart", none))
+    assert said.endswith("names none")
+
+
+def test_a_member_of_which_nothing_is_said_is_named() -> None:
+    (said,) = strange(*notes()[:2], note(60_000, "restart", THREE | {"n1": None}))
+    assert "does not say of n1" in said
+
+
+def test_notes_of_different_nodes_are_named_and_those_behind_them_are_read() -> None:
+    more = THREE | members(n4=ABSENT)
+    changed = deepcopy(THREE)
+    changed["n1"]["address"] = "10.0.0.9"
+    first, second = strange(*notes()[:1], note(40_000, "heal", more), note(60_000, "restart", changed))
+    assert first == "the notes of the members name different nodes: n4 not in each"
+    assert second.startswith("the notes of the members differ on n1")
+
+
+@pytest.mark.parametrize("reached", range(3))
+def test_a_run_that_broke_off_has_the_notes_of_the_phases_that_it_came_to(reached: int) -> None:
+    assert strange(*notes()[: reached + 1], phases=PHASES[:reached]) == []
+    assert strange(*notes()[: reached + 1], phases=PHASES[: max(0, reached - 1)]) == [], "broken off before the phase"
+    if reached:
+        assert len(strange(*notes()[:reached], phases=PHASES[:reached])) == 1
+
+
+def test_an_operation_without_an_end_has_no_note_of_the_members_behind_it() -> None:
+    joining = members(n1=NORMAL, n2=NORMAL, n3=("joining", "joining"))
+    assert strange(*notes(after=joining), *operation()[:1]) == []
+    lines = [*notes(after=joining), *operation()[:1], note(16_000, "operation", joining)]
+    assert strange(*lines) == [
+        "0 operations on the topology ended, and the members are noted 1 times behind one",
+    ]
+
+
+def test_while_an_operation_goes_on_a_node_is_what_is_shown_and_a_refused_one_changes_nothing() -> None:
+    """Commits were paused while a node joined, so that members were noted in between."""
+    paused = {"operation": 2, "nodes": [], "parameters": {}, "becomes": {}}
+    ends = paused | {"effect": {"attempts": [ATTEMPT | {"seconds": 0.5}]}}
+    pause = [
+        f"@{11_000 + 1000 * number} -- {kind} pause-commits {orjson.dumps(value).decode()}"
+        for number, (kind, value) in enumerate((("invoke", paused), ("ok", ends)))
+    ]
+    for shown, due, is_strange in (
+        ("joining", "joining", False),
+        ("normal", "normal", False),
+        ("absent", "absent", False),
+        ("joining", "absent", True),
+        ("absent", "normal", True),
+    ):
+        between = members(n1=NORMAL, n2=NORMAL, n3=(shown, due))
+        found = strange(*notes(after=JOINED), *operation(), *pause, note(12_001, "operation", between))
+        assert ["what is expected of n3" in text for text in found] == [True] * is_strange, (shown, due)
+    for due, is_strange in (("absent", False), ("joining", True)):
+        behind = members(n1=NORMAL, n2=NORMAL, n3=("joining", due))
+        lines = [*operation("fail", effect={"attempts": []})[:2], note(16_000, "operation", behind)]
+        assert bool(strange(*notes(), *lines)) is is_strange, due
+
+
 def test_what_is_expected_follows_from_the_outcomes_of_operations() -> None:
     assert len(strange(*notes(), *operation())) == 2, "both notes behind it still expect the spare to be absent"
     assert len(strange(*notes(after=JOINED))) == 2
@@ -183,6 +258,8 @@ def test_what_is_expected_follows_from_the_outcomes_of_operations() -> None:
 
 def test_a_node_that_gives_itself_another_host_id_is_strange() -> None:
     assert len(strange(*notes(), ring={"n1": "other", "n2": "id-n2"})) == 1
+    assert len(strange(*notes(), ring={"n1": None, "n2": "other"})) == 1
+    assert strange(*notes(), ring={"n1": None, "n2": "id-n2"}) == []
 
 
 @pytest.mark.parametrize(
@@ -215,7 +292,7 @@ def test_an_operation_that_failed_without_an_error_is_strange(effect: Any) -> No
     assert strange(*lines, error=None) == ["operation 1 on the topology ended as none can: it failed without an error"]
 
 
-@pytest.mark.parametrize(("seconds", "is_strange"), [(0.0, False), (6.4, False), (6.6, True), (-0.1, True)])
+@pytest.mark.parametrize(("seconds", "is_strange"), [(0.0, False), (6.5, False), (6.6, True), (-0.1, True)])
 def test_an_attempt_lasts_as_long_as_its_operation_at_most(seconds: float, *, is_strange: bool) -> None:
     attempts = {"attempts": [ATTEMPT | {"seconds": seconds}]}
     found = strange(*notes(after=JOINED), *operation(effect=attempts, ended_at=15_500))
@@ -237,6 +314,8 @@ def test_the_last_note_before_a_reading_says_which_host_id_a_node_has() -> None:
     later = deepcopy(after)
     later["n3"]["host_id"] = "yet another"
     assert strange(*lines, note(60_000, "restart", later), ring={"n3": "another"}) == []
+    assert strange(*lines, note(55_000, "restart", after), ring={"n3": "another"}) == [], "noted as it was read"
+    assert len(strange(*lines, note(55_000, "restart", later), ring={"n3": "another"})) == 1
     for told in ("id-n3", "yet another"):
         assert len(strange(*lines, note(60_000, "restart", later), ring={"n3": told})) == 1
 
@@ -246,16 +325,17 @@ def test_a_step_of_an_operation_is_no_end_of_it() -> None:
     assert strange(*notes(after=JOINED), *operation(), step) == []
 
 
-def test_a_node_that_becomes_another_version_keeps_its_address_but_not_its_host_id() -> None:
+@pytest.mark.parametrize("outcome", ["ok", "fail", "info"])
+def test_a_node_that_becomes_another_version_keeps_its_address_but_not_its_host_id(outcome: str) -> None:
     value = {"operation": 1, "nodes": ["n2"], "parameters": {"stage": "node"}, "becomes": {"n2": "normal"}}
     lines = [
         f"@{at} -- n2 {kind} rolling-upgrade {orjson.dumps({**value, **effect}).decode()}"
-        for at, kind, effect in ((10_000, "invoke", {}), (15_000, "ok", {"effect": {"attempts": [ATTEMPT]}}))
+        for at, kind, effect in ((10_000, "invoke", {}), (15_000, outcome, {"effect": {"attempts": [ATTEMPT]}}))
     ]
     after = deepcopy(THREE)
     after["n2"]["host_id"] = "another"
     lines.append(note(15_001, "operation", after))
-    assert strange(*notes(after=after), *lines) == []
+    assert strange(*notes(after=after), *lines, ring={"n2": "yet another"}) == []
     after["n2"]["address"] = "10.0.0.9"
     assert set(strange(*notes(after=after), *lines)) == {
         "the notes of the members differ on n2, and no operation concerns the difference"
@@ -356,7 +436,8 @@ def reload(
         pytest.param(reload(snapshots={"n1": 0.0, "n2": 2.0}), id="without a pause"),
         pytest.param(reload(snapshots={"n1": 0.0, "n2": 1.001}), id="rounded"),
         pytest.param(reload(snapshots={"n1": 8.0, "n2": 10.0}), id="late"),
-        pytest.param(reload(snapshots={"n1": 9.4, "n2": 11.4}, ended_at=30_500), id="late and rounded"),
+        pytest.param(reload(snapshots={"n1": 0.0, "n2": 1.0}), id="as early as can be"),
+        pytest.param(reload(snapshots={"n1": 9.5, "n2": 11.5}, ended_at=30_500), id="as late as can be"),
         pytest.param(reload(changed_at=10_000), id="dropped as it began"),
         pytest.param(reload(changed_at=29_989), id="created as it ended"),
         pytest.param(reload("info", changes=("drop-table k.t",)), id="of unknown outcome"),

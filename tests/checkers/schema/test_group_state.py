@@ -234,6 +234,11 @@ def test_states_that_may_differ_are_no_doubt(readings: list[list[str]], history:
     assert doubts(*readings, history=(*history, FINAL)) == []
 
 
+def test_a_group_without_a_voter_is_no_group_with_one_and_a_node_alone_votes_alone() -> None:
+    assert not any("one member that votes" in text for text in doubts(*of_all(voters=[])))
+    assert doubts(*of_all(members=["h1"], nodes={"h1": "normal"}, voters=["h1"])) == []
+
+
 def test_of_nodes_that_show_different_members_voters_are_not_compared() -> None:
     four = ["h1", "h2", "h3", "h4"]
     readings = [*told("settled n1"), *told("settled n2", members=four, voters=four)]
