@@ -154,14 +154,13 @@ def _find_strange_answers(evidence: Evidence) -> Iterator[str]:
 
     A client that says of one change with IF [NOT] EXISTS whether anything was changed says it of each.
     """
-    conditional = [
-        change.value
+    says_it = [
+        isinstance(change.value, dict) and isinstance(change.value.get("applied"), bool)
         for change in evidence.changes.all
         if change.type == "ok" and (change.argument.get("if_exists") or change.argument.get("if_not_exists"))
     ]
-    silent = sum(not (isinstance(answer, dict) and isinstance(answer.get("applied"), bool)) for answer in conditional)
-    if 0 < silent < len(conditional):
-        yield f"{silent} changes with IF [NOT] EXISTS were answered without whether they changed anything, others with it"
+    if any(says_it) and not all(says_it):
+        yield "some changes with IF [NOT] EXISTS were answered without whether they changed anything, others with it"
     for operation in (*evidence.changes.all, *evidence.operations(_REPEATED)):
         asked, answer = operation.argument, operation.value
         if operation.f != "cql" and isinstance(asked, dict) and operation.key not in {None, _name(asked)}:

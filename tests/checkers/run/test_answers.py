@@ -397,6 +397,9 @@ def test_a_coordinator_knows_the_keyspace_that_it_acknowledged(error: str) -> No
         pytest.param([*made("drop-keyspace k", "ok", at=25), *without_keyspace()], id="dropped"),
         pytest.param([*made("drop-keyspace k", "info Timeout", at=25), *without_keyspace()], id="perhaps dropped"),
         pytest.param(["@30 p1 n2 invoke drop-keyspace k", *without_keyspace(), "@40 p1 n2 ok"], id="dropped meanwhile"),
+        pytest.param(
+            ["@31 p1 n2 invoke drop-keyspace k", *without_keyspace(), "@40 p1 n2 ok"], id="dropped as it was answered"
+        ),
         pytest.param([*fault(20, 35), *without_keyspace()], id="beside a fault"),
         pytest.param(
             ['@28 p1 n1 invoke cql k {"statement": "DROP KEYSPACE k"}', "@29 p1 n1 ok", *without_keyspace()],
