@@ -23,6 +23,7 @@ from schemaquake.checkers.findings.explanation import listing
 from schemaquake.checkers.run.answers import find_misplaced_answers
 from schemaquake.checkers.run.noted_members import find_strange_members, find_strange_operations
 from schemaquake.checkers.run.questions import find_strange_questions
+from schemaquake.checkers.run.row_questions import find_strange_row_questions
 from schemaquake.harness.model.verdict import Doubt
 
 __all__ = ["find_gaps"]
@@ -45,7 +46,7 @@ def find_gaps(evidence: Evidence) -> Iterator[Doubt]:
     if evidence.notes.phases:
         course = (_find_lost_events, _find_plan, _find_phases, _find_starts, _find_settles)
         members = (find_strange_members, find_strange_operations)
-        answers = (_find_strange_answers, find_misplaced_answers, find_strange_questions)
+        answers = (_find_strange_answers, find_misplaced_answers, find_strange_questions, find_strange_row_questions)
         finders = (*course, *members, _find_foreign_keyspaces, _find_strange_versions, *answers)
         for text in (text for find in finders for text in find(evidence)):
             yield Doubt("incomplete-run", text)

@@ -54,8 +54,11 @@ def is_type(shown: str, wanted: str, *, frozen_counts: bool = False) -> bool:
         return True  # half of it is not known, or CQL has no word for it
     if canonical(shown) != canonical(wanted):
         return False
-    lost = wanted.lower().startswith("frozen<") and not shown.startswith("frozen<")
-    return not (frozen_counts and lost)
+    return not frozen_counts or bool(_FROZEN.match(wanted)) == bool(_FROZEN.match(shown))
+
+
+_FROZEN: Final = re.compile(r"\s*(frozen|tuple)\s*<", re.IGNORECASE)
+"""The begin of a type that is written as a whole: a tuple always is."""
 
 
 def is_replication(shown: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:

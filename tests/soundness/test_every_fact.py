@@ -32,12 +32,17 @@ lies = cache(one_of_each)
 
 
 def sample(name: str) -> Iterator[Lie]:
-    """Lies of as many classes; half of them told by all nodes in both phases, where nothing but the history contradicts."""
+    """Lies of as many classes; half of them told by all nodes in both phases, where nothing but the history contradicts.
+
+    Some are of the rest, and some about questions.
+    """
     random = Random(f"{name} {CLASSES['seed']}")
     told = [lie for lie in lies(name) if entry("may-stay-valid", lie, name) is None]
-    everywhere = [lie for lie in told if lie.place == "all, both"]
-    yield from random.sample(everywhere, SAMPLE // 2)
-    yield from random.sample([lie for lie in told if lie.place != "all, both"], SAMPLE // 2)
+    questions = [lie for lie in told if lie.kind.startswith("question")]
+    others = [lie for lie in told if not lie.kind.startswith("question")]
+    yield from random.sample([lie for lie in others if lie.place == "all, both"], SAMPLE // 2)
+    yield from random.sample([lie for lie in others if lie.place != "all, both"], SAMPLE // 4)
+    yield from random.sample(questions, SAMPLE // 4)
 
 
 @each_run

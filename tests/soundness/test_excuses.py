@@ -54,7 +54,8 @@ def excused(records: Records, f: str, key: str, value: Mapping[str, Any]) -> Rec
 def invalid() -> Mapping[tuple[str, str], None]:
     """Lies by which the perfect run is invalid, as (kind, text)."""
     decide = Judge()
-    hard = [lie for lie in one_of_each("perfect") if is_hard(lie) and entry("may-stay-valid", lie, "perfect") is None]
+    shown = [lie for lie in one_of_each("perfect") if not lie.kind.startswith("question")]
+    hard = [lie for lie in shown if is_hard(lie) and entry("may-stay-valid", lie, "perfect") is None]
     some = Random(CLASSES["seed"]).sample(hard, SAMPLE)
     return {(lie.kind, lie.text): None for lie in some if verdict_of(lie, decide) is False}
 

@@ -107,6 +107,11 @@ class CleanRun:
         yield from self._notes()
         yield from self._gaps()
 
+    def facts(self) -> Iterator[Lie]:
+        """Every lie, and every one about a question, in an order that never changes."""
+        yield from self.lies()
+        yield from self.questions()
+
     # ── final readings ───────────────────────────────────────────────────────────────────────────────────────────────
 
     @property

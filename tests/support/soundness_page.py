@@ -27,7 +27,7 @@ COLUMNS = ("invalid", "unknown", "may stay valid", "slipped")
 def one_of_each(name: str) -> Sequence[Lie]:
     """One lie of each class in each place."""
     found: dict[tuple[str, str], Lie] = {}
-    for lie in clean_run(name).lies():
+    for lie in clean_run(name).facts():
         found.setdefault((lie.kind, lie.place), lie)
     return list(found.values())
 
@@ -36,7 +36,7 @@ def every_fact(name: str) -> Sequence[Sequence[Lie]]:
     """The lies about each fact, one for each of its places, in an order drawn by the seed."""
     random = Random(f"every fact of {name} {CLASSES['seed']}")
     found: dict[tuple[str, str], list[Lie]] = {}
-    for lie in clean_run(name).lies():
+    for lie in clean_run(name).facts():
         found.setdefault((lie.kind, lie.text), []).append(lie)
     return [random.sample(lies, len(lies)) for lies in found.values()]
 
@@ -72,6 +72,8 @@ def verdict_on(lie: Lie, name: str, decide: Judge) -> str | None:
 def group(kind: str) -> str:
     """The row of the table that a class is counted in."""
     subject, _, part = kind.partition(": ")
+    if subject.startswith("question"):
+        return subject.rpartition(" ")[0]
     subject = subject.partition(" ")[0] if subject.startswith(("running", "note")) else subject
     if not subject.startswith("disk"):
         return subject

@@ -121,6 +121,36 @@ def test_a_frozen_type_that_is_not_frozen_is_found_where_others_are() -> None:
     assert one.evidence["part"] == "column y"
 
 
+@pytest.mark.parametrize(
+    ("asked", "shown", "strange"),
+    [
+        pytest.param("u", "u", 0, id="not frozen"),
+        pytest.param("u", "frozen<u>", 1, id="frozen, and not asked for so"),
+        pytest.param("frozen<u>", "frozen<u>", 0, id="frozen"),
+        pytest.param("FROZEN<u>", "frozen<u>", 0, id="in capitals"),
+        pytest.param("tuple<int,u>", "frozen<tuple<int, u>>", 0, id="a tuple always is"),
+        pytest.param("list<frozen<u>>", "list<frozen<u>>", 0, id="a list of what is frozen"),
+        pytest.param("list<frozen<u>>", "frozen<list<frozen<u>>>", 1, id="a frozen list"),
+    ],
+)
+def test_a_type_is_frozen_where_it_was_asked_for_so(asked: str, shown: str, strange: int) -> None:
+    create = f"@7 p1 n2 invoke create-table k.t a:int* y:{asked}"
+    columns = {"a": COLUMNS["a"], "y": {"type": shown, "kind": "regular", "position": -1}}
+    other = table({"a": COLUMNS["a"], "x": {"type": "frozen<u>", "kind": "regular", "position": -1}}).replace(
+        "k.t", "k.o"
+    )
+    history = [
+        *KEYSPACE,
+        *TYPE,
+        create,
+        "@8 p1 n2 ok",
+        "@9 p1 n2 invoke create-table k.o a:int* x:frozen<u>",
+        "@10 p1 n2 ok",
+    ]
+    kept = [f"{ALL} type k.u f0:int f1:text", other.replace("id=aa", "id=bb")]
+    assert len(found(history, [*kept, table(columns)])) == strange
+
+
 @pytest.mark.parametrize(("seen", "upgraded", "strange"), [(True, False, 1), (False, False, 0), (True, True, 0)])
 def test_the_only_frozen_type_is_missed_if_it_was_shown_before(*, seen: bool, upgraded: bool, strange: int) -> None:
     history = [*KEYSPACE, *TYPE, "@7 p1 n2 invoke create-table k.t a:int* x:frozen<u>", "@8 p1 n2 ok"]

@@ -1,0 +1,244 @@
+"""Questions about rows and options that no server can have acknowledged as they were recorded, and their legal twins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+import pytest
+from histories import judged
+
+from schemaquake.checkers.evidence.evidence import Evidence
+from schemaquake.checkers.run.row_questions import find_strange_row_questions
+
+NOTES = [
+    f'@{at} -- info phase {{"phase": "{phase}", "state": "{state}"}}'
+    for phase, begins, ends in (("main", 10, 90), ("final-settled", 100, 190), ("final-restarted", 200, 290))
+    for at, state in ((begins, "begins"), (ends, "ends"))
+]
+TABLE = (
+    *("@1 p0 n1 invoke create-keyspace k", "@2 p0 n1 ok"),
+    *("@3 p0 n1 invoke create-table k.t a:int* c:int+ x:int", "@4 p0 n1 ok"),
+)
+ROW = {"keyspace": "k", "table": "t", "row": {"a": 1, "c": 2, "x": 3}, "consistency": "QUORUM", "phase": "racing"}
+READ = {
+    "keyspace": "k",
+    "table": "t",
+    "columns": ["a", "c", "x"],
+    "consistency": "ALL",
+    "phase": "settled",
+    "where": {"a": 1},
+}
+FOUND = [{"a": 1, "c": 2, "x": 3}]
+SHOWN = 'settled n1 table k.t id=aa a:int* c:int+ x:int {"options": {"comment": "", "gc_grace_seconds": 1}}'
+
+
+def asked(
+    f: str,
+    value: dict[str, Any],
+    *,
+    at: int = 20,
+    answer: dict[str, Any] | None = None,
+    end: str = "ok",
+    key: str = "k.t",
+) -> list[str]:
+    told = {"keyspace": "k", "table": "t", **value} if answer is None else answer
+    completion = f"ok {orjson.dumps(told).decode()}" if end == "ok" else end
+    return [f"@{at} p{at} n1 invoke {f} {key} {orjson.dumps(value).decode()}", f"@{at + 1} p{at} n1 {completion}"]
+
+
+def inserted(*, at: int = 20, end: str = "ok", without: Sequence[str] = (), **other: Any) -> list[str]:
+    value = {name: each for name, each in {**ROW, **other}.items() if name not in without}
+    return asked("insert", value, at=at, end=end)
+
+
+def read(rows: Sequence[dict[str, int]] = FOUND, *, at: int = 120, **other: Any) -> list[str]:
+    return asked("read-rows", {**READ, **other}, at=at, answer={**READ, **other, "rows": list(rows)})
+
+
+def strange(*lines: str, table: Sequence[str] = TABLE, shown: Sequence[str] = (SHOWN,)) -> list[str]:
+    return list(find_strange_row_questions(Evidence.of(judged([*table, *NOTES, *lines], shown))))
+
+
+def test_what_clients_ask_is_not_strange() -> None:
+    know = asked("know-table", {"keyspace": "k", "table": "t", "key": "a"}, at=30)
+    delete = asked("delete-row", {"keyspace": "k", "table": "t", "where": {"a": 1}, "consistency": "ONE"}, at=40)
+    truncate = asked("truncate", {"keyspace": "k", "table": "t", "where": {}, "consistency": "ALL"}, at=50)
+    assert strange(*inserted(), *know, *delete, *truncate, *read(), *read(at=220, phase="restarted")) == []
+
+
+@pytest.mark.parametrize("lacking", ["row", "consistency"])
+def test_an_insert_names_its_row_and_its_level(lacking: str) -> None:
+    assert f"the question of op 5 does not say {lacking}" in strange(*inserted(without=[lacking], end="fail E"))
+
+
+def test_a_question_names_what_its_answer_repeats() -> None:
+    without = {name: each for name, each in ROW.items() if name != "phase"}
+    assert strange(*asked("insert", without, answer=ROW)) == ["the question of op 5 does not say phase"]
+    assert strange(*asked("insert", without, answer=without)) == []
+    assert strange(*asked("insert", ROW, answer={**ROW, "applied": True})) == []
+
+
+@pytest.mark.parametrize(
+    ("other", "count"),
+    [
+        pytest.param({"form": "conditional"}, 0, id="conditional"),
+        pytest.param({"form": "update", "key": ["a", "c"]}, 0, id="update"),
+        pytest.param({"form": "update"}, 1, id="an update without its key"),
+        pytest.param({"form": "batch", "beside": {"a": 9}}, 0, id="batch"),
+        pytest.param({"form": "batch"}, 1, id="a batch of one row"),
+        pytest.param({"form": "upsert"}, 1, id="no form"),
+        pytest.param({"consistency": "LOCAL_QUORUM"}, 0, id="level"),
+        pytest.param({"consistency": "QUORUMx"}, 1, id="no level"),
+    ],
+)
+def test_forms_and_levels_are_those_that_there_are(other: dict[str, Any], count: int) -> None:
+    assert len(strange(*inserted(**other))) == count
+
+
+@pytest.mark.parametrize(
+    ("at", "label", "count"),
+    [
+        pytest.param(20, "racing", 0, id="in the races"),
+        pytest.param(20, "prepared", 0, id="before a race"),
+        pytest.param(20, "settled", 1, id="before the nodes settled"),
+        pytest.param(120, "settled", 0, id="settled"),
+        pytest.param(120, "restarted", 2, id="before the restart"),
+        pytest.param(220, "restarted", 0, id="restarted"),
+        pytest.param(20, "later", 1, id="no phase"),
+    ],
+)
+def test_a_label_is_that_of_the_phase_in_which_was_asked(at: int, label: str, count: int) -> None:
+    others = [*inserted(at=130, phase="settled"), *inserted(at=230, phase="restarted")]
+    assert len(strange(*inserted(at=at, phase=label), *others)) == count
+
+
+def test_an_insert_without_a_label_is_strange_among_others_with_one() -> None:
+    bare = inserted(at=120, without=["phase"])
+    assert strange(*bare) == []
+    assert strange(*bare, *inserted(at=130, phase="settled")) == [
+        "op 7 is labelled None, and was asked when settled",
+    ]
+    assert strange(*inserted(at=20, without=["phase"]), *inserted(at=30)) == []
+
+
+# ── columns ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+GHOST = {"row": {"a": 1, "c": 2, "ghost": 3}}
+GIVEN = {
+    "added": ["@5 p0 n1 invoke add-column k.t ghost:int", "@6 p0 n1 ok"],
+    "added by a lost answer": ["@5 p0 n1 invoke add-column k.t ghost:int", "@6 p0 n1 info"],
+    "renamed": ["@5 p0 n1 invoke rename-column k.t x>ghost", "@6 p0 n1 ok"],
+    "free text": ['@5 p0 n1 invoke cql k.t {"statement": "ALTER TABLE k.t ADD ghost int"}', "@6 p0 n1 ok"],
+}
+
+
+def test_no_server_takes_a_column_that_nothing_can_have_given_the_table() -> None:
+    assert strange(*inserted(**GHOST)) == [
+        "op 5 was acknowledged, and no operation can have given k.t ghost",
+    ]
+    assert strange(*inserted(**GHOST, end="fail InvalidRequest: unknown column")) == []
+    assert strange(*inserted(**GHOST, end="info timed out")) == []
+
+
+@pytest.mark.parametrize("given", GIVEN.values(), ids=GIVEN)
+def test_a_column_that_something_may_have_given_it_is_taken(given: Sequence[str]) -> None:
+    assert strange(*given, *inserted(**GHOST)) == []
+
+
+def test_columns_of_a_table_that_is_older_than_the_history_are_not_known() -> None:
+    assert strange(*inserted(**GHOST), table=()) == []
+
+
+@pytest.mark.parametrize(
+    ("f", "value"),
+    [
+        ("know-table", {"key": "ghost"}),
+        ("delete-row", {"where": {"a": 1, "ghost": 1}, "consistency": "ONE"}),
+        ("read-rows", {"columns": None, "consistency": "ONE", "phase": "racing", "where": {"ghost": 1}}),
+        ("read-rows", {"columns": ["ghost"], "consistency": "ONE", "phase": "racing"}),
+        ("insert", {**ROW, "form": "update", "key": ["ghost"]}),
+        ("insert", {**ROW, "form": "batch", "beside": {"ghost": 1}}),
+    ],
+)
+def test_every_statement_names_columns_of_its_table(f: str, value: dict[str, Any]) -> None:
+    (said,) = strange(*asked(f, {"keyspace": "k", "table": "t", **value}))
+    assert said.endswith("no operation can have given k.t ghost")
+
+
+def test_a_view_has_columns_of_its_base() -> None:
+    view = ['@5 p0 n1 invoke create-view k.v {"base": "t", "columns": null}', "@6 p0 n1 ok"]
+    value = {"keyspace": "k", "table": "v", "columns": ["x"], "consistency": "ALL", "phase": "racing", "base": "t"}
+    assert strange(*view, *asked("read-rows", value, key="k.v")) == []
+    (said,) = strange(*view, *asked("read-rows", {**value, "columns": ["ghost"]}, key="k.v"))
+    assert said.endswith("no operation can have given k.v ghost")
+
+
+@pytest.mark.parametrize(
+    ("row", "count"),
+    [
+        pytest.param({"a": 1, "c": 2}, 0, id="whole"),
+        pytest.param({"c": 2, "x": 3}, 1, id="without its partition"),
+        pytest.param({"a": 1, "x": 3}, 1, id="without its place there"),
+    ],
+)
+def test_an_insert_names_the_whole_key(row: dict[str, int], count: int) -> None:
+    assert len(strange(*inserted(row=row))) == count
+
+
+STATIC = [*TABLE[:2], "@3 p0 n1 invoke create-table k.t a:int* c:int+ x:int!", "@4 p0 n1 ok"]
+OTHER_KEY = [*TABLE, "@5 p0 n1 invoke create-table k.t a:int* x:int", "@6 p0 n1 info"]
+
+
+@pytest.mark.parametrize("table", [STATIC, OTHER_KEY], ids=["static", "another definition"])
+def test_a_row_without_a_place_fits_some_tables(table: Sequence[str]) -> None:
+    assert strange(*inserted(row={"a": 1, "x": 3}), table=table) == []
+    assert len(strange(*inserted(row={"c": 1, "x": 3}), table=table)) == 1
+
+
+def test_a_column_of_the_key_that_may_have_another_name_is_not_missed() -> None:
+    renamed = ["@5 p0 n1 invoke rename-column k.t c>d", "@6 p0 n1 info"]
+    assert strange(*renamed, *inserted(row={"a": 1, "d": 2})) == []
+
+
+def test_a_read_lists_the_columns_that_it_asked_for() -> None:
+    assert strange(*read(columns=["a", "x"])) == ["op 7 lists other columns than it asked for"]
+    assert strange(*read(columns=["x", "c", "a", "x"])) == []
+    assert strange(*read(columns=None)) == []
+    assert strange(*read((), columns=["a", "x"])) == []
+
+
+@pytest.mark.parametrize("version", ['{"versions": {"v": ["127.0.0.1"]}}', '{"told_from": "memory"}'])
+def test_thrift_servers_take_any_column(version: str) -> None:
+    thrift = [SHOWN, f"settled n1 version v {version}"]
+    assert strange(*inserted(row={"ghost": 1}), shown=thrift) == []
+    assert len(strange(*inserted(row={"ghost": 1}, consistency="FOUR"), shown=thrift)) == 1
+
+
+# ── options ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("options", "count"),
+    [
+        pytest.param({"comment": "x"}, 0, id="shown"),
+        pytest.param({"COMMENT": "x"}, 0, id="in capitals"),
+        pytest.param({"ghost": "x"}, 1, id="of no table"),
+        pytest.param({"memtable": "default"}, 0, id="not shown where it is the default"),
+        pytest.param({"compaction": {"class": "X"}}, 0, id="shown under other names up to 2.2"),
+    ],
+)
+def test_an_option_is_one_that_some_table_has(options: dict[str, Any], count: int) -> None:
+    change = [f"@20 p9 n1 invoke alter-options k.t {orjson.dumps({'options': options}).decode()}", "@21 p9 n1 ok"]
+    assert len(strange(*change)) == count
+    assert strange(*change, shown=()) == []
+    assert strange(*change[:1], "@21 p9 n1 fail SyntaxException: unknown property") == []
+
+
+def test_a_compaction_has_a_class() -> None:
+    shown = [SHOWN.replace('"comment": ""', '"compaction": {"class": "X"}')]
+    for compaction, count in (({"min_threshold": 5}, 1), ({"class": "X", "min_threshold": 5}, 0), ({}, 0)):
+        value = {"options": {"compaction": compaction}}
+        change = [f"@20 p9 n1 invoke alter-options k.t {orjson.dumps(value).decode()}", "@21 p9 n1 ok"]
+        assert len(strange(*change, shown=shown)) == count
