@@ -1,8 +1,8 @@
 """Reloads: operations of process −1 that drop a table, create it anew, and load it from snapshots that were taken before.
 
 Their parameters have `reloads`: true, `keyspace` and `table` (nemesis `reload-table`). A node's snapshot holds everything that the node had acknowledged
-before it began. The value of their end says when that was: `snapshots` maps each node to the seconds from the operation's begin, rounded down. Of
-recordings without it, the snapshots are known to hold what was acknowledged before the operation began, and nothing else.
+before it began. The value of their end says when that was: `snapshots` maps each node to the seconds from the operation's begin, rounded down; `dated` in
+the parameters promises that. Of recordings without it, the snapshots are known to hold what was acknowledged before the operation began, and nothing else.
 """
 
 from __future__ import annotations

@@ -33,6 +33,13 @@ _OUTCOMES: Final = frozenset({"ok", "fail", "info"})
 _BEFORE: Final = {"heal": "final-settled", "restart": "final-restarted"}
 """The moments of which every run has a note, and the phase that comes after it."""
 _ROUNDING_S: Final = 1.0
+_EVERYDAY: Final = "everyday"
+_FLAGS: Final[Mapping[str, frozenset[str]]] = {
+    "takes_down": frozenset({"drain", "gossip", "binary"}),
+    "forgets": frozenset({"resetlocalschema", "reloadlocalschema"}),
+}
+"""What the parameters of everyday operations say of some kinds alone (`schemaquake.nemeses.everyday.maintenance`)."""
+_ORDER: Final = ("ok", "fail", "info")
 _SNAPSHOT: Final = "snapshot"
 """A word of the command by which a node is asked for a snapshot, and of no other one."""
 
@@ -154,7 +161,12 @@ def find_strange_operations(evidence: Evidence) -> Iterator[str]:
         elif number not in begun:
             yield f"operation {number} ended and never began"
         else:
-            found = chain(_find_strange_end(begun[number], note), _find_strange_reload(evidence, begun[number], note))
+            asked = begun[number]
+            found = chain(
+                _find_strange_end(asked, note),
+                _find_strange_reload(evidence, asked, note),
+                _find_strange_everyday(asked, note),
+            )
             strange = next(found, None)
             if strange is not None:
                 yield f"operation {number} on the topology ended as none can: {strange}"
@@ -212,6 +224,8 @@ def _find_strange_reload(evidence: Evidence, asked: Note, ended: Note) -> Iterat
         yield f"it was acknowledged, and no DROP and CREATE of {table.key} was in that time"
     noted = effect if isinstance(effect, dict) else {}
     snapshots, attempts = noted.get("snapshots"), noted.get("attempts")
+    if snapshots is None and attempts and parameters.get("dated"):
+        yield "it does not say when its snapshots began"
     if snapshots is None or not attempts:  # of before they were noted, or nothing was attempted
         return
     lengths = [attempt["seconds"] for attempt in attempts]
@@ -231,6 +245,34 @@ def _find_strange_reload(evidence: Evidence, asked: Note, ended: Note) -> Iterat
         for node, at in snapshots.items()
     ):
         yield "a snapshot was asked for at another time than its attempts leave it"
+
+
+def _find_strange_everyday(asked: Note, ended: Note) -> Iterator[str]:
+    """Yield where an everyday operation is another one at its end, or its outcome does not follow from its attempts, one after another."""
+    parameters, effect = asked.value.get("parameters"), ended.value.get("effect")
+    attempts = effect.get("attempts") if isinstance(effect, dict) else None
+    if ended.event["f"] != _EVERYDAY or not isinstance(parameters, dict) or attempts is None:
+        return
+    kind = parameters.get("kind")
+    wrong = sorted(flag for flag, kinds in _FLAGS.items() if (parameters.get(flag) is True) != (kind in kinds))
+    if wrong:
+        yield f"its {listing(wrong)} is not that of its kind"
+    if not attempts:
+        if ended.event["type"] != "fail":
+            yield "nothing was attempted, and it was not refused"
+        return
+    if effect.get("kind", kind) != kind:
+        yield "it carried out another kind than was asked for"
+    if {attempt["node"] for attempt in attempts} != set(asked.value.get("nodes") or ()):
+        yield "it was attempted on another node than it was asked for"
+    if str(parameters.get("argument") or "") not in attempts[0]["command"]:
+        yield "its first attempt does not name what was asked for"
+    worst = max((attempt["outcome"] for attempt in attempts), key=_ORDER.index)
+    if ended.event["type"] != (worst if worst != "fail" or len(attempts) == 1 else "info"):
+        yield "its outcome is not that of its attempts"
+    lasted_s = (ended.event["time"] - asked.event["time"]) / 1e9 + _ROUNDING_S
+    if sum(attempt["seconds"] for attempt in attempts) > lasted_s:
+        yield "its attempts lasted longer than all of it"
 
 
 def _is_attempt(attempt: Any) -> bool:

@@ -122,6 +122,7 @@ class ReloadTable:
             change=change if plan.change == ANY else plan.change,
             limit_s=plan.limit_s,
             reloads=True,
+            dated=True,
             keyspace=reloaded_keyspace(context),
             table=TABLE,
             create=create_reloaded(context).value,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any
@@ -362,7 +363,7 @@ def test_an_operation_whose_nemesis_keeps_members_changes_no_address_and_no_host
     f: str, field: str, *, keeps: bool
 ) -> None:
     value = {"operation": 1, "nodes": ["n2"], "parameters": {"kind": "flush"}, "becomes": {"n2": "normal"}}
-    ends = {**value, "effect": {"attempts": [ATTEMPT]}}
+    ends = {**value, "effect": {"attempts": [ATTEMPT | {"node": "n2"}]}}
     lines = [
         f"@10000 -- n2 invoke {f} {orjson.dumps(value).decode()}",
         f"@15000 -- n2 ok {f} {orjson.dumps(ends).decode()}",
@@ -485,3 +486,77 @@ def test_a_reload_of_before_the_times_of_its_snapshots_were_noted_is_not_strange
     ended = orjson.loads("{" + value)
     del ended["effect"]["snapshots"]
     assert strange(*notes(), *lines[:-2], f"{head} {orjson.dumps(ended).decode()}", lines[-1]) == []
+
+
+def test_a_reload_that_promises_the_times_of_its_snapshots_names_them() -> None:
+    whole = [line.replace('"reloads":true', '"reloads":true,"dated":true') for line in reload()]
+    assert strange(*notes(), *whole) == []
+    without = [line.replace(',"snapshots":{"n1":0.001,"n2":5.0}', "") for line in whole]
+    assert without != whole
+    (said,) = strange(*notes(), *without)
+    assert said.endswith("it does not say when its snapshots began")
+
+
+# ── everyday operations ──────────────────────────────────────────────────────────────────────────────────────────────
+
+SNAPSHOT = ATTEMPT | {"command": "nodetool snapshot -t schemaquake0", "node": "n1"}
+REFRESH = ATTEMPT | {"command": "nodetool refresh -- k t", "node": "n1"}
+FLUSH = ATTEMPT | {"command": "nodetool flush", "node": "n1"}
+
+
+def everyday(kind: str, outcome: str, *attempts: Any, effect: Any = None, **parameters: Any) -> list[str]:
+    """An everyday operation on n1, from 10 to 20 s."""
+    value = {"operation": 1, "nodes": ["n1"], "parameters": {"kind": kind, **parameters}, "becomes": {}}
+    done = {"attempts": list(attempts), "kind": kind, "seconds": 9.0, **(effect or {})}
+    return [
+        f"@10000 -- n1 invoke everyday {orjson.dumps(value).decode()}",
+        f"@20000 -- n1 {outcome} everyday {orjson.dumps({**value, 'effect': done}).decode()}",
+        note(20_001, "operation", THREE),
+    ]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param(everyday("flush", "ok", FLUSH), id="one command"),
+        pytest.param(everyday("flush", "fail", FLUSH | {"outcome": "fail"}), id="refused"),
+        pytest.param(everyday("flush", "fail"), id="not asked"),
+        pytest.param(everyday("gossip", "ok", FLUSH, FLUSH, takes_down=True), id="off and on"),
+        pytest.param(
+            everyday("gossip", "info", FLUSH, FLUSH | {"outcome": "fail"}, takes_down=True), id="off, and on refused"
+        ),
+        pytest.param(everyday("resetlocalschema", "ok", FLUSH, forgets=True), id="forgets"),
+        pytest.param(everyday("restore", "ok", SNAPSHOT, REFRESH, argument="schemaquake0"), id="restored"),
+        pytest.param(everyday("restore", "ok", SNAPSHOT, argument="schemaquake0"), id="nothing to restore"),
+    ],
+)
+def test_what_an_everyday_operation_may_say_is_not_strange(lines: list[str]) -> None:
+    assert strange(*notes(), *lines) == []
+
+
+@pytest.mark.parametrize(
+    ("lines", "text"),
+    [
+        pytest.param(everyday("flush", "ok"), "what was attempted|nothing was attempted|no attempt was", id="nothing"),
+        pytest.param(everyday("flush", "ok", FLUSH, effect={"kind": "scrub"}), "another kind", id="kind"),
+        pytest.param(everyday("flush", "ok", FLUSH | {"node": "n2"}), "another node", id="node"),
+        pytest.param(everyday("flush", "ok", FLUSH, takes_down=True), "takes_down", id="takes nothing down"),
+        pytest.param(everyday("drain", "ok", FLUSH), "takes_down", id="takes the node down"),
+        pytest.param(everyday("scrub", "ok", FLUSH, forgets=True), "forgets", id="forgets nothing"),
+        pytest.param(everyday("restore", "ok", SNAPSHOT, REFRESH, argument="other"), "does not name", id="snapshot"),
+        pytest.param(
+            everyday("restore", "ok", SNAPSHOT, REFRESH | {"outcome": "info"}, argument="schemaquake0"),
+            "outcome is not",
+            id="not taken up",
+        ),
+        pytest.param(everyday("flush", "info", FLUSH), "outcome is not", id="acknowledged"),
+        pytest.param(
+            everyday("restore", "ok", SNAPSHOT | {"seconds": 6.0}, REFRESH | {"seconds": 6.0}, argument="schemaquake0"),
+            "lasted longer",
+            id="longer together",
+        ),
+    ],
+)
+def test_an_everyday_operation_that_none_can_have_been_is_strange(lines: list[str], text: str) -> None:
+    (said,) = strange(*notes(), *lines)
+    assert re.search(text, said)
