@@ -123,6 +123,8 @@ def _parts(score: Mapping[str, Mapping[str, Mapping[str, int]]]) -> Iterator[str
 
 
 if __name__ == "__main__":
+    before = orjson.loads(SCORE.read_bytes())
     score = {name: scored(name, one_of_each(name)) for name in sys.argv[1:] or RUNS}
+    score = {name: score.get(name, before.get(name)) for name in RUNS if name in score or name in before}
     SCORE.write_bytes(orjson.dumps(score, option=orjson.OPT_INDENT_2) + b"\n")
     PAGE.write_text(page(), encoding="utf-8")
