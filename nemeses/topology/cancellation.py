@@ -7,7 +7,6 @@ forget it by themselves they are told to. A node that leaves or moves is called 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,8 +19,9 @@ from schemaquake.harness.model.membership import MemberState
 from schemaquake.harness.model.operation import Completion
 from schemaquake.harness.model.options import one_of, option
 from schemaquake.harness.model.protocols import Cluster, Context, Fault
+from schemaquake.harness.model.runtime import TaskSteps
 from schemaquake.harness.model.topology import Attempt
-from schemaquake.harness.wait import until
+from schemaquake.harness.wait import tasks, until
 from schemaquake.nemeses.schedule.options import configured
 from schemaquake.nemeses.schedule.targets import named
 from schemaquake.nemeses.topology import standard_options as standard
@@ -154,20 +154,34 @@ def _draw_step(random: Random, wanted: str, nemesis: str) -> str:
 def _begin_and_cancel(
     cluster: Cluster, operation: Fault, begin: Callable[[], Attempt], cancel: Callable[[], Attempt]
 ) -> Completion:
-    """Begin in a thread of its own, cancel when any step at or behind the planned one is seen, and wait for both ends."""
-    begun: list[Attempt] = []
-    thread = threading.Thread(target=lambda: begun.append(begin()), name=operation.nemesis, daemon=True)
-    thread.start()
-    seen = _await_step(cluster, operation, thread)
-    cancelled = cancel() if thread.is_alive() else None
-    thread.join()
-    attempts = [*begun, *([] if cancelled is None else [cancelled])]
+    """Begin in a task of its own, cancel when any step at or behind the planned one is seen, and wait for both ends.
+
+    Raises what `begin` raises.
+    """
+    begun: list[Attempt | Exception] = []
+
+    def steps() -> TaskSteps:
+        try:
+            begun.append(begin())
+        except Exception as error:  # noqa: BLE001 - a task must not raise: whoever waits for it does
+            begun.append(error)
+        return
+        yield
+
+    task = tasks().spawn(operation.nemesis, steps())
+    seen = _await_step(cluster, operation, lambda: bool(begun))
+    cancelled = None if begun else cancel()
+    task.join()
+    (ended,) = begun
+    if isinstance(ended, Exception):
+        raise ended
+    attempts = [ended, *([] if cancelled is None else [cancelled])]
     value = {
         "attempts": [attempt.to_json() for attempt in attempts],
         "seconds": round(sum(attempt.seconds for attempt in attempts), 3),
         "seen": seen,
     }
-    outcome = begun[0].outcome if begun else "info"
+    outcome = ended.outcome
     if cancelled is not None and outcome != "ok":
         # The answer to what was begun may only say that it was interrupted; that to the cancellation decides.
         outcome = "fail" if cancelled.outcome == "ok" else "info"
@@ -175,7 +189,7 @@ def _begin_and_cancel(
     return Completion(type=outcome, value=value, error=None if outcome == "ok" else f"Cancelled: {answer}")
 
 
-def _await_step(cluster: Cluster, operation: Fault, thread: threading.Thread) -> str | None:
+def _await_step(cluster: Cluster, operation: Fault, is_over: Callable[[], bool]) -> str | None:
     """Wait for the planned step or a later one; return the one that was seen, None if the operation ended before."""
     limit_s = float(operation.parameters["limit_s"])
     wanted = str(operation.parameters["step"])
@@ -186,7 +200,7 @@ def _await_step(cluster: Cluster, operation: Fault, thread: threading.Thread) ->
 
     def reached() -> bool:
         seen[:] = sorted(set(enough).intersection(cluster.steps(operation.nodes)))
-        return bool(seen) or not thread.is_alive()
+        return bool(seen) or is_over()
 
     with suppress(TimeoutError):
         until(reached, deadline_s=limit_s, what=f"the step {wanted}")

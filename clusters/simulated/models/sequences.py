@@ -185,7 +185,8 @@ class Sequences:
 
     def go_on(self, node: Node, subject: str) -> Steps:
         """Carry a sequence on to its end from wherever it is. Raises ServerSaid if it was cancelled."""
-        is_again = self._move(node, subject).done > 1
+        move = self._move(node, subject)
+        is_again = move.done > 1
         while self._log.topology(node).move_of(subject) is not None:
             move = self._move(node, subject)
             if move.done == 1:
@@ -208,8 +209,7 @@ class Sequences:
                 yield Q7
             self._look_at_barrier(node, move)
             yield from self._commit(node, ADVANCE, (subject, move.step), partial(self._is_past, node, move))
-        state = self._log.topology(node).seats[subject].state
-        if state not in {"normal", "left"}:
+        if not self._is_finished(node, move):
             raise ServerSaid("ServerError", f"the sequence of {subject} was cancelled")
 
     def _look_at_barrier(self, node: Node, move: Moving) -> None:
@@ -235,9 +235,17 @@ class Sequences:
         """Return whether the step after that of a change was taken."""
         topology = self._log.topology(node)
         now = topology.move_of(move.node)
-        if now is None:
-            return topology.seats[move.node].state in {"normal", "left"}
-        return now.done > move.done
+        return self._is_finished(node, move) if now is None else now.done > move.done
+
+    def _is_finished(self, node: Node, move: Moving) -> bool:
+        """Return whether a change that is under way no more has been carried out, and was not cancelled."""
+        seat = self._log.topology(node).seats[move.node]
+        match move.change:
+            case "leave":
+                return seat.state == "left"
+            case "move":
+                return seat.tokens == move.tokens
+        return seat.state == "normal"
 
     def _move(self, node: Node, subject: str) -> Moving:
         move = next((each for each in self._log.topology(node).moves if each.node == subject), None)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import orjson
 import pytest
-from simulated_runs import carry_out, plan_of
+from simulated_runs import FIVE, SIX, carry_out, plan_of
 
 from schemaquake.clusters.simulated.provider import SimulatedProvider
 from schemaquake.harness.model.plan import Plan
@@ -42,6 +42,22 @@ def test_a_seed_gives_the_same_bytes_under_any_hash_seed(tmp_path):
     assert "nodes/n3/system-1.log" in runs[0]
     differing = [name for name in runs[0] if runs[0][name] != runs[1].get(name)]
     assert (differing, runs[0].keys() ^ runs[1].keys()) == ([], set())
+
+
+@pytest.mark.parametrize(
+    ("system", "nemesis", "spares"),
+    [
+        (SIX, "cancel-sequence", 0),
+        (SIX, "abort-bootstrap", 1),
+        pytest.param(FIVE, "abort-bootstrap", 1, marks=pytest.mark.long),
+    ],
+)
+def test_a_change_that_is_cancelled_gives_the_same_bytes_under_any_hash_seed(tmp_path, system, nemesis, spares):
+    plan = plan_of("quorum", nemesis, system=system, seed=2, nodes=4, spares=spares, rate=20, time_limit_s=20)
+    runs = [in_another_process(plan, tmp_path / seed, seed) for seed in ("0", "1")]
+    differing = [name for name in runs[0] if runs[0][name] != runs[1].get(name)]
+    assert (differing, runs[0].keys() ^ runs[1].keys()) == ([], set())
+    assert nemesis.encode() in runs[0]["journals/events-conductor.jsonl"]
 
 
 @pytest.mark.parametrize("nemesis", ["kill", "pause", "packet-loss", "rolling-restart"])

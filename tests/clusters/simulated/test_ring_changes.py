@@ -169,6 +169,19 @@ def test_a_changed_replication_factor_is_in_the_history_and_quorums_meet(tmp_pat
     assert [one["command"].split()[0] for one in change["attempts"]] == ["ALTER"] + ["repair"] * 4
 
 
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_node_that_is_called_back_while_it_leaves_is_a_member_and_serves(tmp_path, seed):
+    options = {"bugs": "none", "invariants": "checked", "cancel-sequence.kind": "decommission"}
+    run = simulate(
+        tmp_path, "quorum", "cancel-sequence", system=SIX, seed=seed, nodes=4, rate=20, time_limit_s=20, options=options
+    )
+    (called_back,) = [note["effect"] for note in run.notes("cancel-sequence") if "effect" in note]
+    leaving, aborting = called_back["attempts"]
+    assert (leaving["outcome"], aborting["outcome"]) in {("info", "ok"), ("fail", "ok")}
+    assert outcomes(run, "cancel-sequence") == ["invoke", "fail"]
+    assert (run.verdict.valid, dict(run.types)) == (True, {})
+
+
 CRASHES = [
     (system, step, nemesis)
     for system, design in ((FIVE, GossipedRing), (SIX, Sequences), (SCYLLA, Coordinator))

@@ -7,7 +7,7 @@ import threading
 import pytest
 from changing_cluster import ChangingCluster
 
-from schemaquake.harness.errors import PlanError
+from schemaquake.harness.errors import ClusterError, PlanError
 from schemaquake.harness.model.context import Context
 from schemaquake.harness.registry import load
 
@@ -78,6 +78,17 @@ def test_an_operation_that_was_faster_is_ok_and_nothing_is_cancelled():
 def test_the_outcome_is_known_only_if_the_cancellation_or_the_end_was_acknowledged(answers, outcome):
     done, _, _ = carried_out("cancel-sequence", CancellingCluster(answers=answers), kind="decommission")
     assert done.type == outcome
+
+
+def test_an_error_of_what_was_begun_is_the_operation_s_own():
+    class Refusing(CancellingCluster):
+        def ask(self, verb, *, on, about=None, argument=None, limit_s):
+            if verb == "decommission":
+                raise ClusterError("it has no such command")
+            return super().ask(verb, on=on, about=about, argument=argument, limit_s=limit_s)
+
+    with pytest.raises(ClusterError, match="no such command"):
+        carried_out("cancel-sequence", Refusing(shown=()), kind="decommission")
 
 
 def test_a_joining_node_is_killed_and_forgotten():
