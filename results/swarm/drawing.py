@@ -6,6 +6,7 @@ Draws are keyed by their purpose: a feature that is left out changes no other.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Final
 
@@ -71,6 +72,14 @@ _NODES_OF_A_WIDE_RING: Final = 14
 _WIDE: Final = 0.5
 _BOTH_BEGIN_S: Final = ((4.0, 4.0), (4.0, 5.5), (4.0, 6.1), (4.0, 6.9))
 """Times at which a join and a leave begin that are to meet: a node is up for two seconds before it asks for its place."""
+_CALLED_BACK: Final = "cancel-sequence"
+_CAN_BE_CALLED_BACK: Final[Mapping[str, TopologyVerb]] = {"decommission": "abort-leave", "move": "abort-move"}
+"""Changes that are called back one time in four, where a system has a command for it."""
+_OF_FACTORS: Final = "rf-change"
+_FACTORS_AT_FIRST: Final = (1, 2, 3)
+_FACTOR_CHANGES: Final = (1, 2, 3)
+_KEYS_OF_FACTORS: Final = ("8", "60", "200")
+"""A row that a repair has lost is seen until it is written again: most of many keys are not."""
 _LIMIT_OF_A_CHANGE_S: Final = "40"
 _SECONDS_LEAST: Final = 12.0
 """Time limit of a run in which the ring changes, for writes before and after, or packets are lost: in a shorter fault none may come by."""
@@ -105,6 +114,11 @@ def plan_of_seed(seed: int, systems: Sequence[str], options: Mapping[str, str] |
     storm = _storm(draws, system)
     if storm is not None:
         return _stormy(draws, seed, system, storm, options or {})
+    return _resized(draws, _called_back(draws, _plain(draws, seed, system, options or {})))
+
+
+def _plain(draws: Draws, seed: int, system: str, options: Mapping[str, str]) -> Plan:
+    """Return the plan of a seed without a storm."""
     nodes = draws.stream("swarm", "nodes").pick(_NODES)
     factor = draws.stream("swarm", "factor").pick((None, None, None, 1, 2, 3, 5))
     workloads, chosen = _workloads(draws, system)
@@ -163,7 +177,49 @@ def plan_of_seed(seed: int, systems: Sequence[str], options: Mapping[str, str] |
         rate=rate,
         replication_factor=None if factor is None else min(factor, nodes // centers),
         restart=draws.stream("swarm", "restart").pick(("rolling", "rolling", "together", "none")),
-        options={**chosen, **_WATCHED, **(options or {})},
+        options={**chosen, **_WATCHED, **options},
+    )
+
+
+def _called_back(draws: Draws, plan: Plan) -> Plan:
+    """Return a plan in whose place, one time in four, a node that begins to leave or to move is called back."""
+    changes = [name for name in plan.nemeses if name in CHANGES]
+    if len(changes) != 1 or _CAN_BE_CALLED_BACK.get(changes[0]) not in _verbs_of(plan.system):
+        return plan
+    if not draws.stream("swarm", "called back").chance(0.25):
+        return plan
+    (change,) = changes
+    others = {name: text for name, text in plan.options.items() if not name.startswith(f"{change}.")}
+    own = {f"{_CALLED_BACK}.kind": change, f"{_CALLED_BACK}.limit-s": _LIMIT_OF_A_CHANGE_S}
+    nemeses = tuple(_CALLED_BACK if name == change else name for name in plan.nemeses)
+    return replace(plan, nemeses=nemeses, options={**others, **own})
+
+
+def _resized(draws: Draws, plan: Plan) -> Plan:
+    """Return a plan in whose place, one time in three where rows are read and written at QUORUM, a replication factor changes.
+
+    Nothing else happens then but slow links: of a repair that a fault breaks off nothing is owed.
+    """
+    is_still = plan.data_centers == 1 and not {*plan.nemeses} & {*CHANGES, _CALLED_BACK}
+    if not is_still or _OF_ROWS not in plan.workloads or "repair" not in _verbs_of(plan.system):
+        return plan
+    stream = draws.stream("swarm", "factors")
+    if not stream.chance(1 / 3):
+        return plan
+    aims = {"fault.within", *(f"{verb}.at" for verb in ("kill", "pause", "cut"))}
+    others = {name: text for name, text in plan.options.items() if name not in aims}
+    own = {
+        f"{_OF_FACTORS}.count": str(stream.pick(_FACTOR_CHANGES)),
+        f"{_OF_FACTORS}.limit-s": _LIMIT_OF_A_CHANGE_S,
+        "keys": stream.pick(_KEYS_OF_FACTORS),
+    }
+    return replace(
+        plan,
+        nodes=max(plan.nodes, _NODES_LEAST),
+        nemeses=(_OF_FACTORS,),
+        time_limit_s=_SECONDS_OF_CUTS,
+        replication_factor=stream.pick(_FACTORS_AT_FIRST),
+        options={**others, **own},
     )
 
 

@@ -78,7 +78,7 @@ class GossipedRing:
     verbs: Final[frozenset[TopologyVerb]] = frozenset({"decommission", "remove", "move", "repair"})
 
     def __init__(self, flaws: frozenset[str]) -> None:
-        self._streams = Streams(flaws, STREAM)
+        self.streams = Streams(flaws, STREAM)
         self._at_once: dict[str, Node] | None = None if "gossip-pending" in flaws else {}
         """In designs without that flaw, all nodes, which know at once what is told."""
         self._stamp = 1
@@ -200,7 +200,7 @@ class GossipedRing:
         assert isinstance(topology, Topology)
         for factor in _factors(server_of(node)):
             transfers = list(topology.own_transfers(node.name, factor))
-            while not (yield from self._streams.take_over(node, transfers, None)):
+            while not (yield from self.streams.take_over(node, transfers, None)):
                 yield Sleep(500 * _MS)
         node.joins = None
 
@@ -211,7 +211,7 @@ class GossipedRing:
         if verb == "repair":
             topology = server_of(node).ring
             assert isinstance(topology, Topology)
-            yield from self._streams.repair(node, topology)
+            yield from self.streams.repair(node, topology)
             return
         subject = about or node.name
         own = _known(node)[subject]
@@ -262,12 +262,12 @@ class GossipedRing:
         move = topology.move_of(subject)
         if move is None:
             raise ServerSaid("ServerError", f"the change of {subject} is not known any more")
-        while not (yield from self._streams.move(node, topology, move, None, again=again)):
+        while not (yield from self.streams.move(node, topology, move, None, again=again)):
             yield Sleep(500 * _MS)
 
     def receive(self, node: Node, message: Message) -> Steps:
         """Handle a stream."""
-        return self._streams.receive(node, message)
+        return self.streams.receive(node, message)
 
 
 def _newer(statuses: Mapping[str, Status], known: Mapping[str, Status]) -> Mapping[str, Status]:

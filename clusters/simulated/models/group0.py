@@ -214,7 +214,7 @@ class Group0:
         self._raft.invariants = GroupInvariants(nodes, _log_of, breaches)
         self._rows = RowInvariants(nodes, breaches)
         self._coordinator.invariants = RingInvariants(nodes, self._version_of, self.flights, breaches)
-        self._requests.data.invariants = self._rows
+        self._requests.data.invariants = self._coordinator.streams.invariants = self._rows
 
     # ── a change ─────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -284,6 +284,7 @@ class MetadataLog:
         if self._paxos is not None:
             self._paxos.invariants = self._invariants
         self._requests.data.invariants = self._rows = RowInvariants(nodes, breaches)
+        self._sequences.streams.invariants = self._rows
 
     # ── a change ─────────────────────────────────────────────────────────────────────────────────────────────────────
 

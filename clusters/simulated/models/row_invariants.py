@@ -5,6 +5,10 @@
 - What a read at QUORUM returns is on every quorum, while the ring is at rest; and nothing that was acknowledged at QUORUM before it began
   is missing in it.
 - When the replicas that are read from change, every quorum of the new ones has what was acknowledged at QUORUM.
+- When a node has repaired its ranges, every replica of them has what was acknowledged at QUORUM before.
+
+Where a replication factor changes, what was acknowledged is compared with reads by the same factor or the next one, and with repairs by the same
+or a larger one: quorums of others need not meet.
 
 Not looked at: rows of tables that a node does not know; across data centres all but the first one, for the level's own data centres.
 """
@@ -34,6 +38,7 @@ class _Stamps(NamedTuple):
     deleted_us: int
     cells: Mapping[str, int]
     factor: Copies
+    """The replication factor by which all of it was written."""
 
 
 Floor: TypeAlias = Mapping[RowKey, _Stamps]
@@ -51,6 +56,8 @@ class RowInvariants:
         self._acknowledged: dict[tuple[str, tuple[Any, ...]], dict[RowKey, _Stamps]] = {}
         """By table id and partition what was acknowledged at QUORUM."""
         self._remembered = 0
+        self._has_moved = False
+        """True once the ring has changed after a write was acknowledged: rows are where another factor would not look for them."""
         self._version = -1
         """The version of the latest ring whose readers were looked at."""
 
@@ -78,7 +85,7 @@ class RowInvariants:
             return
         for key, stamps in floor.items():
             deleted_us, cells = rows.get(key, (0, {}))
-            if not _reaches(deleted_us, cells, stamps):
+            if _quorums_meet(stamps.factor, factor) and not _reaches(deleted_us, cells, stamps):
                 text = f"a read through {node.name} lacks what was acknowledged of {key} before"
                 self._report(node, "a read has what was acknowledged before it", text)
         latest, now = self._latest(ring), node.server and node.server.ring
@@ -99,17 +106,44 @@ class RowInvariants:
         if version <= self._version:
             return
         self._version = version
+        self._has_moved = self._has_moved or bool(self._acknowledged)
         if any(each.joins is not None and each.joins.replaces == each.name for each in self._nodes.values()):
             return  # a node is read from that begins anew with an empty disk: it has its rows when it serves
         for (table_id, partition), rows in self._acknowledged.items():
             if not self._is_known_to_all(table_id):
                 continue
             for key, stamps in rows.items():
+                if self._factor(node, table_id) not in (None, stamps.factor):
+                    continue
                 readers = ring.replicas(ring.place(token_of(partition)), stamps.factor)
                 having = [name for name in readers if self._keeps(name, table_id, key, stamps)]
                 if len(having) + len(readers) // 2 + 1 <= len(readers):
                     text = f"{key} is on {', '.join(having) or 'none'} of {', '.join(readers)} at version {version}"
                     self._report(node, "who is read from has what was acknowledged", text)
+                    return
+
+    def acknowledged(self) -> Mapping[tuple[str, tuple[Any, ...]], Floor]:
+        """Return what was acknowledged of all rows when a repair begins, by table id and partition."""
+        return {place: dict(rows) for place, rows in self._acknowledged.items()}
+
+    def repaired(self, node: Node, ring: Topology, before: Mapping[tuple[str, tuple[Any, ...]], Floor]) -> None:
+        """Take note of a node that has repaired its ranges by a ring; `before` is what `acknowledged` returned when it began."""
+        if self._has_moved or node.server is None or node.server.ring is not ring:
+            return
+        for (table_id, partition), rows in before.items():
+            factor = self._factor(node, table_id)
+            if not isinstance(factor, int) or not self._is_known_to_all(table_id):
+                continue
+            replicas = ring.replicas(ring.place(token_of(partition)), factor)
+            for key, stamps in rows.items() if node.name in replicas else ():
+                if not isinstance(stamps.factor, int) or stamps.factor > factor:
+                    continue
+                lacking = [name for name in replicas if not self._keeps(name, table_id, key, stamps)]
+                if lacking:
+                    text = (
+                        f"{key} is not on {', '.join(lacking)} of {', '.join(replicas)} after a repair of {node.name}"
+                    )
+                    self._report(node, "a repair leaves no replica without what was acknowledged", text)
                     return
 
     # ── what is on disks ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -122,10 +156,17 @@ class RowInvariants:
             if self._remembered > self._remembered_most:
                 return
             held = _Stamps(0, {}, factor)
+        if held.factor != factor:
+            held = _Stamps(0, {}, factor)
         cells = dict(held.cells)
         for column, (us, _) in write.cells.items():
             cells[column] = max(us, cells.get(column, 0))
         rows[write.key] = _Stamps(max(held.deleted_us, write.deleted_us), cells, factor)
+
+    def _factor(self, node: Node, table_id: str) -> Copies | None:
+        """Return the replication factor of a table's keyspace as a node knows it; None: it has no such table."""
+        table = None if node.server is None else node.server.table(table_id)
+        return None if node.server is None or table is None else node.server.memory[table.keyspace].replication_factor
 
     def _latest(self, ring: RingView) -> RingView:
         """Return the ring that some node knows, and that is later than any other's."""
@@ -190,6 +231,11 @@ class RowInvariants:
         if files is None:
             return {}, 0
         return files.partitions.get(key[0], {}).get(key, {}), files.deleted_us.get(key, 0)
+
+
+def _quorums_meet(written: Copies, read: Copies) -> bool:
+    """Return whether a read by one replication factor meets every write at QUORUM by another: by the same, one more or one less."""
+    return written == read or (isinstance(written, int) and isinstance(read, int) and abs(written - read) == 1)
 
 
 def _reaches(deleted_us: int, cells: Mapping[str, tuple[int, Any]], stamps: _Stamps) -> bool:

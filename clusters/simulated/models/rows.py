@@ -112,7 +112,9 @@ class Rows:
     def watch(self, nodes: Sequence[Node]) -> None:
         """Have what must hold of all nodes at once be looked at (`schemaquake.clusters.simulated.models.invariants`)."""
         breaches = Breaches()
-        self._requests.data.invariants = self._ring.rows = RowInvariants(nodes, breaches)
+        self._requests.data.invariants = self._ring.rows = self._ring.streams.invariants = RowInvariants(
+            nodes, breaches
+        )
         self._invariants = None if self.flaws else MergeInvariants(breaches)
         if self._order is not None:
             self._order.invariants = self._invariants

@@ -100,7 +100,7 @@ class Sequences:
         self._flaws = flaws
         self.invariants: LogInvariants | None = None
         """The observer of the log; None: nobody looks."""
-        self._streams = Streams(
+        self.streams = Streams(
             flaws,
             STREAM,
             heed=lambda node, message: log.know(node, message.epoch, message.sender),
@@ -130,7 +130,7 @@ class Sequences:
                 yield from self._begin(node, ("move", node.name, (token,), None, False))
                 yield from self.go_on(node, node.name)
             case "repair":
-                yield from self._streams.repair(node, topology)
+                yield from self.streams.repair(node, topology)
             case _:
                 subject = about or node.name
                 if topology.move_of(subject) is None:
@@ -177,7 +177,7 @@ class Sequences:
         yield Q4
         for factor in factors_of(topology.ring):
             transfers = list(topology.own_transfers(node.name, factor))
-            while not (yield from self._streams.take_over(node, transfers, None)):
+            while not (yield from self.streams.take_over(node, transfers, None)):
                 yield Sleep(500 * _MS)
         node.joins = None
 
@@ -199,7 +199,7 @@ class Sequences:
                 yield Q4
                 self._look_at_barrier(node, move)
                 topology = self._log.topology(node)
-                if not (yield from self._streams.move(node, topology, move, subject, again=is_again)):
+                if not (yield from self.streams.move(node, topology, move, subject, again=is_again)):
                     yield Sleep(500 * _MS)
                     continue
                 yield Q5
@@ -278,7 +278,7 @@ class Sequences:
     def receive(self, node: Node, message: Message) -> Steps:
         """Handle a barrier or a stream."""
         if message.kind in Streams.kinds:
-            return self._streams.receive(node, message)
+            return self.streams.receive(node, message)
         return self._know(node, message)
 
     def _know(self, node: Node, message: Message) -> Steps:

@@ -10,7 +10,7 @@ does not know (any more) are left out.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from schemaquake.clusters.simulated.disk import RowKey
 from schemaquake.clusters.simulated.faces import Answers, Node, Server, Steps
@@ -38,6 +38,18 @@ class _Row(NamedTuple):
     deleted_us: int
 
 
+class RepairObserver(Protocol):
+    """Sees repairs, and what replicas have after them."""
+
+    def acknowledged(self) -> Any:
+        """Return what was acknowledged of all rows when a repair begins."""
+        ...
+
+    def repaired(self, node: Node, ring: Topology, before: Any) -> None:
+        """Take note of a node that has repaired its ranges; `before` is what `acknowledged` returned."""
+        ...
+
+
 class Streams:
     """The streams of a design."""
 
@@ -61,6 +73,8 @@ class Streams:
         self._heed = heed
         self._is_open = is_open
         self._is_given_up = is_given_up
+        self.invariants: RepairObserver | None = None
+        """The observer of repairs; None: nobody looks."""
 
     def move(self, node: Node, topology: Topology, moving: Moving, session: Any, *, again: bool = False) -> Steps:
         """Have all targets of a change take over what they need; returns whether all did. `node` asks them.
@@ -89,6 +103,7 @@ class Streams:
     def repair(self, node: Node, topology: Topology) -> Steps:
         """Make all replicas of the node's ranges hold what any of them holds. Raises ServerSaid if one does not answer."""
         server = server_of(node)
+        before = None if self.invariants is None else self.invariants.acknowledged()
         for factor in sorted({keyspace.replication_factor for keyspace in server.memory.values()}, key=order_of):
             for pulled in topology.own_transfers(node.name, factor):
                 done = not pulled.sources or (yield from self.take_over(node, [_from_all(pulled)], None))
@@ -100,6 +115,8 @@ class Streams:
                     done = done and answers.enough
                 if not done:
                     raise ServerSaid("ServerError", "Repair session failed: a replica did not answer")
+        if self.invariants is not None:
+            self.invariants.repaired(node, topology, before)
 
     def take_over(self, node: Node, transfers: Sequence[Transfer], session: Any) -> Steps:
         """Take over rows of these ranges on the node itself; returns whether all were streamed."""

@@ -186,7 +186,7 @@ class Coordinator:
     def __init__(self, group: Group, flaws: frozenset[str]) -> None:
         self._group = group
         self._flaws = flaws
-        self._streams = Streams(flaws, STREAM, is_open=self._is_open, is_given_up=self._is_given_up)
+        self.streams = Streams(flaws, STREAM, is_open=self._is_open, is_given_up=self._is_given_up)
         self._working: dict[str, object] = {}
         """By node the server on which a coordinator is at work."""
         self._requests = 0
@@ -219,7 +219,7 @@ class Coordinator:
                     raise ServerSaid("ServerError", f"removenode: Node {about} is alive and owns this ID")
                 yield from self.ask(node, Request(self._new_id(node), "leave", about, is_dead=True))
             case "repair":
-                yield from self._streams.repair(node, self._group.board(node).topology)
+                yield from self.streams.repair(node, self._group.board(node).topology)
             case _:
                 tokens = (int(argument or 0) + (SPACE >> 1),)
                 yield from self.ask(node, Request(self._new_id(node), "move", node.name, tokens=tokens))
@@ -320,7 +320,7 @@ class Coordinator:
         yield O3
         self._look_at_barrier(node, move)
         topology = self._group.board(node).topology
-        if not (yield from self._streams.move(node, topology, move, (move.node, move.done))):
+        if not (yield from self.streams.move(node, topology, move, (move.node, move.done))):
             return False
         if not self._group.is_leader(node):
             return False
@@ -367,7 +367,7 @@ class Coordinator:
     def receive(self, node: Node, message: Message) -> Steps:
         """Handle a barrier or a stream."""
         if message.kind in Streams.kinds:
-            return self._streams.receive(node, message)
+            return self.streams.receive(node, message)
         return self._confirm(node, message)
 
     def _confirm(self, node: Node, message: Message) -> Steps:

@@ -33,6 +33,8 @@ _TOPOLOGY: Final = Topology(
     replace_setting="replace_node_first_boot",  # of scylla.yaml, 5.2 and later
     replaced_by="host-id",
     can_assassinate=False,
+    # Of keyspaces without tablets, as those of SimpleStrategy are ("Nodetool repair"); always of all rows.
+    verbs={"repair": "repair {}"},
     by_hand=frozenset(
         {"recover-group"}
     ),  # "Manual Recovery Procedure" of its documentation: settings, and restarts of all

@@ -634,6 +634,91 @@ def test_who_is_read_from_has_what_was_acknowledged(holders, factor, breaches):
     assert said(nodes) == breaches
 
 
+def nodes_that_serve(factor, ring, *, names=("n1", "n2", "n3", "n4")):
+    """Nodes that serve table `t`, whose keyspace has that replication factor."""
+    table = Table("k", "t", "id", {}, {})
+    nodes = nodes_named(names)
+    for node in nodes.values():
+        memory = {"k": SimpleNamespace(replication_factor=factor)}
+        node.server = SimpleNamespace(ring=ring, memory=memory, table={"id": table}.get)
+    return nodes
+
+
+REPAIR = "a repair leaves no replica without what was acknowledged"
+
+
+@pytest.mark.parametrize(
+    ("written_by", "factor", "holders", "breaches"),
+    [
+        (1, 2, ("n1", "n2"), []),
+        (1, 2, ("n1",), [REPAIR]),
+        (2, 3, ("n1", "n2"), [REPAIR]),
+        (3, 3, ("n1", "n2"), [REPAIR]),
+        (3, 2, ("n1", "n3"), []),
+        (1, 1, ("n1",), []),
+    ],
+    ids=["on both", "on one", "not on the new one", "on two of three", "fewer than before", "its only replica"],
+)
+def test_a_repair_leaves_no_replica_without_what_was_acknowledged(written_by, factor, holders, breaches):
+    ring = SimpleNamespace(
+        place=lambda _t: 0, replicas=lambda _p, f: NAMES[:f], writes=lambda _p, f: NAMES[:f], version=0
+    )
+    nodes = nodes_that_serve(factor, ring)
+    for name in holders:
+        nodes[name].disk.files("k", "t", "id").write(KEY, CELLS)
+    seen = RowInvariants(list(nodes.values()), Breaches())
+    seen.written(nodes["n1"], RowWrite("id", KEY, CELLS), ring, written_by, "QUORUM")
+    before = seen.acknowledged()
+    seen.repaired(nodes["n4"], ring, before)  # no replica
+    assert said(nodes) == []
+    seen.repaired(nodes["n1"], ring, before)
+    assert said(nodes) == breaches
+
+
+@pytest.mark.parametrize("meanwhile", ["acknowledged later", "the ring turned", "another ring is known"])
+def test_a_repair_is_not_held_to_what_came_meanwhile(meanwhile):
+    ring = SimpleNamespace(
+        place=lambda _t: 0, replicas=lambda _p, f: NAMES[:f], writes=lambda _p, f: NAMES[:f], version=0
+    )
+    nodes = nodes_that_serve(2, ring)
+    nodes["n1"].disk.files("k", "t", "id").write(KEY, CELLS)
+    seen = RowInvariants(list(nodes.values()), Breaches())
+    before = seen.acknowledged()
+    seen.written(nodes["n1"], RowWrite("id", KEY, CELLS), ring, 1, "QUORUM")
+    if meanwhile != "acknowledged later":
+        before = seen.acknowledged()
+    if meanwhile == "the ring turned":
+        seen.turned(nodes["n1"], ring, 1)
+    if meanwhile == "another ring is known":
+        nodes["n1"].server.ring = Ring(NAMES)
+    seen.repaired(nodes["n1"], ring, before)
+    assert said(nodes) == []
+
+
+@pytest.mark.parametrize(
+    ("written_by", "read_by", "is_broken"),
+    [(1, 1, True), (1, 2, True), (3, 2, True), (1, 3, False), (4, 2, False), ((("dc1", 1),), (("dc1", 2),), False)],
+)
+def test_a_read_is_held_to_writes_by_the_same_factor_or_the_next_one(written_by, read_by, is_broken):
+    nodes = rows_on(NAMES)
+    seen = RowInvariants(list(nodes.values()), Breaches())
+    ring = SimpleNamespace(place=lambda _t: 0, replicas=lambda _p, _f: NAMES, writes=lambda _p, _f: NAMES, version=0)
+    seen.written(nodes["n1"], RowWrite("id", KEY, CELLS), ring, written_by, "QUORUM")
+    seen.returned(nodes["n2"], "id", {}, ring, read_by, "QUORUM", seen.asked("id", KEY[0]))
+    assert said(nodes) == (["a read has what was acknowledged before it"] if is_broken else [])
+
+
+def test_what_was_written_by_another_factor_is_not_added_up():
+    nodes = rows_on(NAMES)
+    seen = RowInvariants(list(nodes.values()), Breaches())
+    for factor, column in ((1, "v"), (3, "w")):
+        write = RowWrite("id", KEY, {column: (7, 1)})
+        nodes["n1"].disk.files("k", "t", "id").write(KEY, write.cells)
+        seen.written(nodes["n1"], write, Ring(NAMES), factor, "QUORUM")
+    (stamps,) = seen.asked("id", KEY[0]).values()
+    assert (stamps.factor, dict(stamps.cells)) == (3, {"w": 7})
+
+
 @pytest.mark.parametrize(
     ("replaced", "breaches"),
     [("n2", []), ("n4", ["who is read from has what was acknowledged"])],

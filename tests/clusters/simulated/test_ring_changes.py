@@ -159,14 +159,30 @@ def test_quorums_meet_while_the_ring_changes(tmp_path, system, nemesis):
     assert outcomes(run, nemesis)[-1] in {expected, "ok"}
 
 
-@pytest.mark.parametrize("system", [FIVE, SIX])
+@pytest.mark.parametrize("system", [FIVE, SIX, SCYLLA])
 def test_a_changed_replication_factor_is_in_the_history_and_quorums_meet(tmp_path, system):
-    run = simulate(tmp_path, "quorum", "rf-change", system=system, seed=3, nodes=4, rate=20, time_limit_s=20)
+    options = {"bugs": "none", "invariants": "checked"} if system == SCYLLA else {}
+    run = simulate(
+        tmp_path, "quorum", "rf-change", system=system, seed=3, nodes=4, rate=20, time_limit_s=20, options=options
+    )
     assert (run.verdict.valid, dict(run.types)) == (True, {})
     assert outcomes(run, "rf-change") == ["invoke", "ok"]
     assert outcomes(run, "alter-keyspace") == ["invoke", "ok"]
     (change,) = [note["effect"] for note in run.notes("rf-change") if "effect" in note]
     assert [one["command"].split()[0] for one in change["attempts"]] == ["ALTER"] + ["repair"] * 4
+
+
+@pytest.mark.parametrize("system", [FIVE, pytest.param(SIX, marks=pytest.mark.long), SCYLLA])
+@pytest.mark.parametrize("flaw", ["unstreamed", ""])
+def test_a_repair_that_loses_a_row_is_seen_though_clients_ask_the_first_replica(tmp_path, system, flaw):
+    options = {"invariants": "checked", "keys": "60", "rf-change.count": "2"}
+    options |= {"bug": flaw} if flaw else {"bugs": "none"}
+    run = simulate(
+        tmp_path, "quorum", "rf-change", system=system, seed=1, nodes=4, replication_factor=1, rate=10, time_limit_s=20,
+        options=options,
+    )  # fmt: skip
+    assert outcomes(run, "rf-change") == ["invoke", "ok"] * 2
+    assert dict(run.types) == ({"unexpected-log-error": 1} if flaw else {})
 
 
 @pytest.mark.parametrize("seed", [1, 2])

@@ -47,9 +47,8 @@ def test_each_seed_has_a_plan_of_its_own_and_all_features_come_up():
     assert plans == [plan_of_seed(seed, (FIVE, SIX)) for seed in range(400)]
     drawn = {name for plan in plans for name in plan.workloads}
     assert drawn == {*workloads_of(FIVE), *workloads_of(SIX), "reloaded-rows"}  # the last in storms alone
-    assert {name for plan in plans for name in plan.nemeses} == {*NEMESES, *CHANGES} - {
-        "lost-majority"
-    }  # group 0's alone
+    drawn = {name for plan in plans for name in plan.nemeses}
+    assert drawn == {*NEMESES, *CHANGES, "rf-change", "cancel-sequence"} - {"lost-majority"}  # group 0's alone
     assert {plan.nodes for plan in plans} - {14} == {3, 4, 5, 6, 7}
     assert {plan.system for plan in plans} == {FIVE, SIX}
     assert all(any(f"{verb}.at" in plan.options for plan in plans) for verb in ("kill", "pause", "cut"))
@@ -65,6 +64,32 @@ def test_each_seed_has_a_plan_of_its_own_and_all_features_come_up():
     for plan in plans:
         plan.check_options()
         refuse_undeclared(plan.options, workloads=plan.workloads, nemeses=plan.nemeses, cluster=plan.cluster)
+
+
+SCYLLA = "simulated:scylladb-6.2"
+
+
+@pytest.mark.parametrize("system", [FIVE, SIX, SCYLLA])
+def test_where_a_replication_factor_changes_rows_are_read_and_nothing_breaks_a_repair_off(system):
+    plans = [plan_of_seed(seed, (system,)) for seed in range(200)]
+    resized = [plan for plan in plans if "rf-change" in plan.nemeses]
+    assert {plan.replication_factor for plan in resized} == {1, 2, 3}
+    assert {plan.options["keys"] for plan in resized} == {"8", "60", "200"}
+    for plan in resized:
+        assert (plan.nemeses, plan.data_centers) == (("rf-change",), 1)
+        assert plan.nodes > 3
+        assert "quorum" in plan.workloads
+        assert not any(name.endswith(".at") for name in plan.options)
+
+
+def test_a_node_is_called_back_where_a_system_has_a_command_for_it():
+    for system, is_drawn in ((SIX, True), (FIVE, False), (SCYLLA, False)):
+        plans = [plan_of_seed(seed, (system,)) for seed in range(300)]
+        called_back = [plan for plan in plans if "cancel-sequence" in plan.nemeses]
+        assert bool(called_back) == is_drawn
+        for plan in called_back:
+            assert plan.options["cancel-sequence.kind"] in {"decommission", "move"}
+            assert not any(name.startswith(("decommission.", "move.")) for name in plan.options)
 
 
 def test_two_changes_of_the_ring_meet_where_nodes_move_and_where_they_do_not():
