@@ -337,6 +337,8 @@ class LogInvariants:
         """By version."""
         self._served: dict[str, tuple[Any, int]] = {}
         """By node its server and the epoch that this one serves."""
+        self._reached_ns: dict[str, int] = {}
+        """By node the moment at which it last reached a majority of the members."""
 
     def enacted(self, node: Node, epoch: int, entry_id: tuple[str, int], before: int) -> None:
         """Take note of an entry that a node carries out on top of epoch `before`."""
@@ -463,6 +465,14 @@ class LogInvariants:
         """Take note of a majority of members that a node has reached."""
         if 2 * sum(name in answered for name in members) <= len(members):
             self._report(node, "a majority decides", f"{len(answered)} of {len(members)} members answered {node.name}")
+        self._reached_ns[node.name] = node.kernel.heap.now_ns
+
+    def appends(self, node: Node, epoch: int) -> None:
+        """Take note of a member that is about to append an entry, which needs the answers of a majority at this moment."""
+        if self._reached_ns.get(node.name) != node.kernel.heap.now_ns:
+            self._report(
+                node, "a majority decides", f"{node.name} appends epoch {epoch}, and has asked for no majority"
+            )
 
     def promised(self, node: Node, epoch: int, ballot: tuple[int, str]) -> None:
         """Take note of a ballot that a member promises or accepts."""
@@ -517,10 +527,14 @@ class RingInvariants:
         self._flights = flights
         self._report = breaches.report
 
-    def goes_on(self, node: Node, version: int, names: Collection[str]) -> None:
-        """Take note of a coordinator that takes it that these members have a version, and no request of an earlier one."""
+    def goes_on(self, node: Node, topology: Topology, move: Moving, is_in_group: Callable[[str], bool]) -> None:
+        """Take note of a coordinator that takes it that all members have its topology, and no request of an earlier one.
+
+        All but a node that is dead; `is_in_group` says of a node whether the group has it, which may have been recovered without it.
+        """
+        version = topology.version
         for each in self._nodes:
-            if each.name not in names:
+            if each.name not in topology.members or each.name == move.dead or not is_in_group(each.name):
                 continue
             if self._version_of(each) < version:
                 self._report(node, "all members know a state before the next one", f"{each.name} is behind {version}")

@@ -465,6 +465,8 @@ class MetadataLog:
         if not (yield from self._reach_majority(node)):
             self._leave(node, entry)
             return None
+        if self._invariants is not None:
+            self._invariants.appends(node, entry.epoch)
         return self._register.append(entry)
 
     def _members(self, node: Node) -> tuple[str, ...]:

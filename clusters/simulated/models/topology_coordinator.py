@@ -346,7 +346,7 @@ class Coordinator:
     def _look_at_barrier(self, node: Node, move: Moving) -> None:
         topology = self._group.board(node).topology
         if self.invariants is not None and self._group.is_leader(node) and move in topology.moves:
-            self.invariants.goes_on(node, topology.version, self._needed(node, move))
+            self.invariants.goes_on(node, topology, move, lambda name: self._group.is_member(node, name))
 
     def _needed(self, node: Node, move: Moving) -> list[str]:
         """Return the members that have to know the present state."""

@@ -45,6 +45,7 @@ class SeenNode:
     server: SimpleNamespace | None = None
     locations: dict = field(default_factory=dict)
     joins: Joining | None = None
+    kernel: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(heap=SimpleNamespace(now_ns=0)))
 
     def by_data_center(self, names):
         return {"dc1": tuple(dict.fromkeys(names))}
@@ -277,19 +278,43 @@ def test_a_majority_of_the_members_decides_an_epoch_once_and_none_goes_below_a_p
 
 
 @pytest.mark.parametrize(
-    ("versions", "flights", "breaches"),
-    [
-        ((5, 5), {5: 1, 4: 0}, []),
-        ((5, 4), {}, ["all members know a state before the next one"]),
-        ((5, 5), {4: 1}, ["earlier requests have ended"]),
-    ],
+    ("asked_ns", "breaches"), [(7, []), (6, ["a majority decides"]), (None, ["a majority decides"])]
 )
-def test_all_members_know_a_state_of_the_topology_before_the_next_one(versions, flights, breaches):
-    nodes = nodes_named(("n1", "n2", "n3"))
+def test_a_member_appends_what_a_majority_has_answered_to(asked_ns, breaches):
+    nodes = nodes_named(NAMES)
+    clock = nodes["n1"].kernel.heap
+    seen = LogInvariants(Breaches())
+    if asked_ns is not None:
+        clock.now_ns = asked_ns
+        seen.reached(nodes["n1"], NAMES, ["n1", "n3"])
+    clock.now_ns = nodes["n2"].kernel.heap.now_ns = 7
+    seen.appends(nodes["n1"], 4)
+    assert said(nodes) == breaches
+    if not breaches:
+        seen.appends(nodes["n2"], 4)  # another one has asked
+        assert said(nodes) == ["a majority decides"]
+
+
+@pytest.mark.parametrize(
+    ("versions", "flights", "dead", "group", "breaches"),
+    [
+        ((5, 5, 5), {5: 1, 4: 0}, None, ("n1", "n2", "n3"), []),
+        ((5, 5, 4), {}, None, ("n1", "n2", "n3"), ["all members know a state before the next one"]),
+        ((5, 5, 4), {}, "n3", ("n1", "n2", "n3"), []),
+        ((5, 5, 4), {}, None, ("n1", "n2"), []),
+        ((5, 5, 5), {4: 1}, None, ("n1", "n2", "n3"), ["earlier requests have ended"]),
+    ],
+    ids=["all know it", "one does not", "it is dead", "it was given up", "an earlier request"],
+)
+def test_all_members_know_a_state_of_the_topology_before_the_next_one(versions, flights, dead, group, breaches):
+    names = ("n1", "n2", "n3")
+    nodes = nodes_named((*names, "n4"))  # the last one is no member
     nodes["n2"].server = SimpleNamespace()
-    known = dict(zip(("n1", "n2"), versions, strict=True)) | {"n3": 0}
+    known = dict(zip(names, versions, strict=True)) | {"n4": 0}
+    topology = even_topology(names, dict.fromkeys(names, "id"), version=5)
+    move = Moving("leave", dead or "n2", topology.ring, removed=dead is not None)
     seen = RingInvariants(list(nodes.values()), lambda node: known[node.name], lambda _node: flights, Breaches())
-    seen.goes_on(nodes["n1"], 5, ["n1", "n2"])
+    seen.goes_on(nodes["n1"], topology, move, lambda name: name in group)
     assert said(nodes) == breaches
 
 
