@@ -166,7 +166,9 @@ def test_who_moves_is_no_node_that_leaves_while_there_are_enough(kinds, seed):
     wanted = leavers(dict.fromkeys((*kinds, "move"), 1), MANY, seed)
     assert wanted["move"][0] not in {node for kind in kinds for node in wanted[kind]}
     alone = leavers({"move": 1}, MANY, seed)
-    assert alone["move"] == leavers({"decommission": 1}, MANY, seed)["decommission"], "a run of moves alone is as it was"
+    assert alone["move"] == leavers({"decommission": 1}, MANY, seed)["decommission"], (
+        "a run of moves alone is as it was"
+    )
 
 
 def test_series_of_several_kinds_that_take_more_nodes_than_can_leave_are_refused():
