@@ -191,7 +191,7 @@ def read_quorum_operations(
 
 
 class _Kind(NamedTuple):
-    """What requests have in common that are promised the same."""
+    """A kind of request: all of one kind are promised the same."""
 
     asked: Asked
     by: Moment

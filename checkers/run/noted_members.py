@@ -250,8 +250,10 @@ def _find_strange_reload(evidence: Evidence, asked: Note, ended: Note) -> Iterat
 def _find_strange_everyday(asked: Note, ended: Note) -> Iterator[str]:
     """Yield where an everyday operation is another one at its end, or its outcome does not follow from its attempts, one after another."""
     parameters, effect = asked.value.get("parameters"), ended.value.get("effect")
-    attempts = effect.get("attempts") if isinstance(effect, dict) else None
-    if ended.event["f"] != _EVERYDAY or not isinstance(parameters, dict) or attempts is None:
+    if ended.event["f"] != _EVERYDAY or not isinstance(parameters, dict) or not isinstance(effect, dict):
+        return
+    attempts = effect.get("attempts")
+    if attempts is None:
         return
     kind = parameters.get("kind")
     wrong = sorted(flag for flag, kinds in _FLAGS.items() if (parameters.get(flag) is True) != (kind in kinds))

@@ -90,7 +90,8 @@ def _find_shapeless(operation: PairedOperation) -> Iterator[str]:
     if operation.type == "ok" and isinstance(answer, dict):
         lacking |= (answer.keys() & _OPTIONAL) - asked.keys()
     form = asked.get("form")
-    lacking |= {_NEEDS[form]} - asked.keys() if form in _NEEDS else set()
+    needed = _NEEDS.get(str(form))
+    lacking |= set() if needed is None else {needed} - asked.keys()
     if lacking:
         yield f"the question of op {operation.index} does not say {listing(sorted(lacking))}"
     if form is not None and form not in _FORMS:
