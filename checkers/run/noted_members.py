@@ -252,9 +252,14 @@ def _find_strange_everyday(asked: Note, ended: Note) -> Iterator[str]:
     parameters, effect = asked.value.get("parameters"), ended.value.get("effect")
     if ended.event["f"] != _EVERYDAY or not isinstance(parameters, dict) or not isinstance(effect, dict):
         return
-    attempts = effect.get("attempts")
-    if attempts is None:
-        return
+    if effect.get("attempts") is not None:
+        yield from _compare_everyday(asked, ended, parameters, effect)
+
+
+def _compare_everyday(
+    asked: Note, ended: Note, parameters: Mapping[str, Any], effect: Mapping[str, Any]
+) -> Iterator[str]:
+    attempts = effect["attempts"]
     kind = parameters.get("kind")
     wrong = sorted(flag for flag, kinds in _FLAGS.items() if (parameters.get(flag) is True) != (kind in kinds))
     if wrong:
