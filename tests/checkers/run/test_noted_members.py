@@ -183,6 +183,7 @@ def damaged() -> Iterator[Any]:
     for number, moment in enumerate(("boot", "heal", "restart")):
         yield pytest.param([line for at, line in enumerate(notes()) if at != number], id=f"no note of {moment}")
         yield pytest.param([*notes(), note(65_000, moment, THREE)], id=f"two notes of {moment}")
+    yield pytest.param([*notes()[:1], note(2, "boot", THREE), *notes()[1:]], id="two notes of boot at once")
     yield pytest.param([*notes(), note(65_000, "lunch", THREE)], id="a note of another moment")
 
 
