@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from schemaquake.checkers.evidence.membership import Membership
 from schemaquake.checkers.evidence.reloads import Reload, read_reloads
-from schemaquake.checkers.evidence.topology_operations import TopologyOperation, read_operations
+from schemaquake.checkers.evidence.topology_operations import DiskLosses, TopologyOperation, read_operations
 from schemaquake.checkers.evidence.upgrades import Upgrades
 from schemaquake.harness.errors import EnvironmentLacks, PlanError
 from schemaquake.harness.model.operation import NEMESIS
@@ -131,6 +131,8 @@ class Notes:
         self.faults: Sequence[Fault] = _faults(values)
         self.operations: Sequence[TopologyOperation] = read_operations(values)
         """The operations on the topology, in order of their invocations."""
+        self.losses = DiskLosses(self.operations)
+        """The operations that took disks away."""
         self.membership = Membership(values, self.operations)
         """The nodes that should serve, by time."""
         self.upgrades = Upgrades(values)

@@ -76,12 +76,19 @@ class DiskLosses:
 
     def __init__(self, operations: Iterable[TopologyOperation]) -> None:
         """Take the operations of a run."""
-        losing = [operation for operation in operations if operation.loses_disk]
+        self._losing = losing = [operation for operation in operations if operation.loses_disk]
         self._begins = sorted(operation.invoked for operation in losing)
         self._ends = sorted(operation.ends_ns for operation in losing if operation.ends_ns is not None)
 
     def __bool__(self) -> bool:
         return bool(self._begins)
+
+    def between(self, node: str, begins: int, ends: int) -> bool:
+        """Return whether the disk of this node may have been lost between two times (ns)."""
+        return any(
+            node in one.nodes and one.invoked <= ends and (one.ends_ns is None or one.ends_ns >= begins)
+            for one in self._losing
+        )
 
     def around(self, invoked: int, completed: int) -> Around:
         """Return what there was around a request, by its invocation and completion (ns)."""

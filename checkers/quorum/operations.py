@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemaquake.checkers.evidence.evidence import Evidence
-from schemaquake.checkers.evidence.topology_operations import Around, DiskLosses
+from schemaquake.checkers.evidence.topology_operations import Around
 from schemaquake.checkers.quorum.centers import LOCAL, Asked, count_at, meet
 from schemaquake.checkers.quorum.factors import FactorSeries, Moment
 from schemaquake.checkers.quorum.levels import count_replicas, sum_factors
@@ -131,7 +131,7 @@ def read_quorum_operations(
     completed[(f == 0) & ~acknowledged] = NEVER
     levels = [str(document.get("consistency")) for document in requests]
     invoked = rows["invoked"].to_numpy()
-    losses = DiskLosses(evidence.notes.operations)
+    losses = evidence.notes.losses
 
     def kind(level: str, at: int, began: int, ended: int) -> _Kind:
         asked = Asked(level, locations.get(nodes[at]) if centers and level in LOCAL else None)

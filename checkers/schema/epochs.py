@@ -55,10 +55,15 @@ def find_older_epochs(epochs: Mapping[str, list[Epoch]], notes: Notes) -> Findin
 
 
 def started_between(notes: Notes, node: str, begins: int, ends: int) -> bool:
-    """Tell if the node may have been started between two times (ns); a start is noted when it is over."""
+    """Tell if the node may have been started between two times (ns), with its disk or with an empty one.
+
+    A start is noted when it is over; that of a node which an operation took the disk from is no note of its own.
+    """
     starts = [start for start in notes.starts if start.node == node]
-    return any(begins < start.time and start.time - start.seconds * 1e9 < ends for start in starts) or any(
-        node in fault.nodes for fault in notes.active(begins, ends)
+    return (
+        any(begins < start.time and start.time - start.seconds * 1e9 < ends for start in starts)
+        or any(node in fault.nodes for fault in notes.active(begins, ends))
+        or notes.losses.between(node, begins, ends)
     )
 
 

@@ -3,7 +3,8 @@
 Judges every reading that is not final, on disk and in memory, object by object and part by part (`schemaquake.checkers.schema.shown_parts`).
 A node may be behind the others for any time. But nothing shows a change before it begins, a value that no change gives, or an
 object that nobody created; nothing is gone that nobody dropped; and no node goes back behind what it showed before, or
-acknowledged before the reading began. What a node knows ends, for this purpose, with any start of it and with any fault on it. Where one log
+acknowledged before the reading began. What a node knows ends, for this purpose, with any start of it and with any fault on it, and
+what it has with an operation that takes its disk away. Where one log
 decides for the whole cluster, the disk is a copy that may go stale (`stale-schema-copy`), so only memory is judged for going back.
 Finds: `unexplained-sighting`, `older-sighting`.
 Source: CEP-21, "strict linearizability of metadata changes"; the ScyllaDB talk; CASSANDRA-18291.
@@ -119,7 +120,7 @@ class _Judge:
         self._shapes = Shapes(case.readings.schemas)
         self._known: dict[Place, _Known] = {}
         self._ever: dict[Place, set[SchemaObject]] = {}
-        """The objects that each place ever showed, before a start of the node, too."""
+        """The objects that each place ever showed since its disk was lost, before a start of the node, too."""
         self._of_history: dict[SchemaObject, bool] = {}
         self._indexes: dict[SchemaObject, list[SchemaObject]] = {}
         for subject in case.changes.objects:
@@ -133,10 +134,7 @@ class _Judge:
 
     def judge(self, sight: Sight) -> Iterator[_Odd | Doubt]:
         """Yield what cannot be, or could not be decided, of one sighting."""
-        known = self._known.setdefault(sight.place, _Known())
-        if self._was_away(sight.place.node, known.time, sight.ends):
-            known = self._known[sight.place] = _Known()
-        known.time = sight.ends
+        known = self._known_of(sight)
         if not self._is_of_history(sight.subject):
             yield from self._judge_untouched(sight)
             return
@@ -167,6 +165,16 @@ class _Judge:
             yield Doubt("unread", text, (sight.subject.key,))
         elif not existence and sight.definition is not _ON_ITS_TABLE and self._parts.is_known(sight.subject):
             yield from self._judge_parts(sight, known, is_new=is_new)
+
+    def _known_of(self, sight: Sight) -> _Known:
+        """Return what its side of the node is known to have known, up to this sighting."""
+        known = self._known.setdefault(sight.place, _Known())
+        if self._case.notes.losses.between(sight.place.node, known.time, sight.ends):
+            self._ever.pop(sight.place, None)
+        if self._was_away(sight.place.node, known.time, sight.ends):
+            known = self._known[sight.place] = _Known()
+        known.time = sight.ends
+        return known
 
     def _is_torn_view(self, sight: Sight) -> bool:
         """Tell if a table is only the columns of a view whose own row was not read, in the middle of its CREATE or DROP."""

@@ -25,7 +25,7 @@ from functools import cached_property
 from typing import Final, Literal
 
 from schemaquake.checkers.evidence.evidence import Evidence
-from schemaquake.checkers.evidence.topology_operations import DiskLosses, TopologyOperation
+from schemaquake.checkers.evidence.topology_operations import TopologyOperation
 from schemaquake.checkers.findings.argument import Argument, label
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import listing, phase_text
@@ -164,13 +164,10 @@ class _Case:
     def operations(self) -> Sequence[TopologyOperation]:
         return self.evidence.notes.operations
 
-    @cached_property
-    def losses(self) -> DiskLosses:
-        return DiskLosses(self.operations)
-
     def lost(self, since: int, until: int) -> int:
         """Count the disks that operations may have lost between two times (ns)."""
-        return self.losses.around(since, since).lost_until(self.losses.around(until, until))
+        losses = self.evidence.notes.losses
+        return losses.around(since, since).lost_until(losses.around(until, until))
 
     def certain(self, write: BulkWrite, check: Check, *, possibly: bool = False) -> bool:
         """Return whether the check must show the write, or a later one; `possibly`: by one of the factors that both may have gone by."""

@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.operations import PairedOperation, operations, select_functions
-from schemaquake.checkers.evidence.topology_operations import DiskLosses
 from schemaquake.checkers.quorum.centers import Asked, find_centers, meet
 from schemaquake.checkers.quorum.levels import share_a_replica
 from schemaquake.checkers.quorum.operations import find_replication_factors
@@ -28,7 +27,6 @@ class Levels:
 
     def __init__(self, evidence: Evidence) -> None:
         self._evidence = evidence
-        self._losses = DiskLosses(evidence.notes.operations)
         self._copies: dict[str, tuple[frozenset[int], Mapping[str, int] | None]] = {}
 
     def promise(self, read: PairedOperation) -> bool | None:
@@ -42,7 +40,7 @@ class Levels:
             return None
         factors, centers = self._copies_of(read.key)
         ended = read.invoked if read.completed is None else read.completed
-        if self._losses.around(ended, ended).begun or len(factors) != 1 or centers is None:
+        if self._evidence.notes.losses.around(ended, ended).begun or len(factors) != 1 or centers is None:
             return False
         if centers:  # additions are made through all nodes, so that local ones are nowhere in particular
             return meet(Asked(str(levels["additions"]), None), Asked(str(levels["consistency"]), None), centers)

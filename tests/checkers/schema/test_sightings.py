@@ -437,3 +437,27 @@ def test_without_readings_there_is_nothing_to_judge() -> None:
 def test_a_perfect_cluster_is_never_accused(records: Records) -> None:
     answer = Sightings().check(records, limit_s=5)
     assert (answer.anomalies, answer.doubts if answer.valid is True else ()) == ((), ())
+
+
+def replaced(outcome: str, *, loses: bool = True) -> tuple[str, str]:
+    value = {"operation": 0, "nodes": ["n2"], "parameters": {"loses_disk": loses}, "becomes": {"n2": "normal"}}
+    text = orjson.dumps(value).decode()
+    return f"@30 -- invoke replace {text}", f"@40 -- {outcome} replace {text}"
+
+
+@pytest.mark.parametrize(
+    ("history", "is_found"),
+    [
+        ((), True),
+        (replaced("ok"), False),
+        (replaced("info"), False),
+        (replaced("fail"), True),
+        (replaced("ok", loses=False), True),
+    ],
+)
+def test_a_node_whose_disk_was_taken_away_begins_without_what_it_had(history: Sequence[str], *, is_found: bool) -> None:
+    had, empty = f"@20 running n2 {table(*WHOLE)}", "@50 running n2 table k.t gone"
+    again = f"@60 running n2 {table(*WHOLE)}"
+    assert bool(found(history, (had, empty, again))) is is_found
+    may_go_on = any("info" in line for line in history)
+    assert bool(found(history, (had, again, "@70 running n2 table k.t gone"))) is not may_go_on
