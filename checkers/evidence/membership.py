@@ -85,8 +85,8 @@ class Membership:
 
 def _takes_down(operation: TopologyOperation, node: str, time: int) -> bool:
     """Return whether the node is down at that time (ns) because the operation goes on."""
-    is_over = operation.completed is not None and operation.completed <= time
-    return operation.takes_down and node in operation.nodes and operation.invoked <= time and not is_over
+    is_under_way = operation.invoked <= time and not operation.has_ended(time)
+    return operation.takes_down and node in operation.nodes and is_under_way
 
 
 def _effect(operation: TopologyOperation, becomes: Mapping[str, MemberState], time: int) -> TopologyChange:
@@ -94,8 +94,8 @@ def _effect(operation: TopologyOperation, becomes: Mapping[str, MemberState], ti
 
     A node may have left from the invocation on, and need not serve before its joining was acknowledged.
     """
-    is_over = operation.completed is not None and operation.completed <= time
-    possible = {node: state for node, state in becomes.items() if is_over or state not in SERVING}
+    has_ended = operation.has_ended(time)
+    possible = {node: state for node, state in becomes.items() if has_ended or state not in SERVING}
     return TopologyChange(becomes=possible, outcome=operation.outcome)
 
 

@@ -57,6 +57,10 @@ class TopologyOperation:
         """When (ns) it was certainly over; None: without an end, or its outcome is unknown, so that it may go on for good."""
         return None if self.outcome == "info" else self.completed
 
+    def has_ended(self, time: int) -> bool:
+        """Return whether its end had been noted at that time (ns), whatever its outcome."""
+        return self.completed is not None and self.completed <= time
+
 
 class Around(NamedTuple):
     """The operations around a request that took disks away; equal for requests between the same ones."""

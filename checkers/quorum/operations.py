@@ -73,8 +73,9 @@ class Operations:
     shares: Mask
     may_share: Mask
     moments: Sequence[Moment]
-    losses: Sequence[Around]
     """By `level`."""
+    losses: Sequence[Around]
+    """The operations around a request that took disks away, by `level`."""
     copies: Longs
     invoked: Longs
     completed: Longs

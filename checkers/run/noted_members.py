@@ -277,8 +277,7 @@ def _compare_everyday(
     worst = max((attempt["outcome"] for attempt in attempts), key=_ORDER.index)
     if ended.event["type"] != (worst if worst != "fail" or len(attempts) == 1 else "info"):
         yield "its outcome is not that of its attempts"
-    lasted_s = (ended.event["time"] - asked.event["time"]) / 1e9 + _ROUNDING_S
-    if sum(attempt["seconds"] for attempt in attempts) > lasted_s:
+    if sum(attempt["seconds"] for attempt in attempts) > _lasted_s(asked, ended) + _ROUNDING_S:
         yield "its attempts lasted longer than all of it"
 
 
