@@ -12,20 +12,24 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
 
 from schemaquake.harness.unneeded import without
 
-__all__ = ["lean_arrow", "small_pages"]
+__all__ = ["SMALL_PAGES", "lean_arrow", "small_pages"]
 
+SMALL_PAGES: Final[Mapping[str, str]] = {"NUMPY_MADVISE_HUGEPAGE": "0"}
+"""The environment of a process whose NumPy asks for no huge pages."""
 _ARENAS_MOST: Final = -8
 """`M_ARENA_MAX` of the GNU C library's malloc.h."""
 
 
 def small_pages() -> None:
     """Have NumPy ask for no huge pages. NumPy reads the setting when it is imported, so it must not have been before."""
-    os.environ.setdefault("NUMPY_MADVISE_HUGEPAGE", "0")
+    for name, value in SMALL_PAGES.items():
+        os.environ.setdefault(name, value)
 
 
 def lean_arrow() -> None:

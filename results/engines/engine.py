@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from schemaquake.clusters.distribution.java import find_java
 from schemaquake.harness.errors import EnvironmentLacks, HistoryError, PlanError
+from schemaquake.harness.history.lean_arrow import lean_arrow
 from schemaquake.results.engines.spark_session import JAVA_LEAST, pandas_unused, spark_session
 
 if TYPE_CHECKING:
@@ -105,7 +106,14 @@ class Spark:
         units = sorted(pc.unique(groups["unit"]).to_pylist())
         parts = [_written(groups.filter(pc.equal(groups["unit"], unit))) for unit in units]
 
+        # Spark tells the workers that a task has one core. Where tasks run on this machine, few have them all, and a
+        # worker is used for several steps.
+        cores = None if self.elsewhere else max(1, self.width // len(parts))
+
         def called(written: Iterator[bytes]) -> Iterator[bytes]:
+            lean_arrow()
+            if cores is not None:
+                pa.set_cpu_count(cores)
             for part in written:
                 yield _written(step(_read(part)).cast(schema))
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from schemaquake.clusters.distribution.java import find_java
+from schemaquake.harness.history.lean_arrow import SMALL_PAGES
 from schemaquake.results.engines.jvm_archive import archive_options
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ def _settings(master: str, log_configuration: Path, *, light: bool, further: str
         "spark.driver.memory": "1g",
         "spark.driver.extraJavaOptions": f"{options} {_LIGHT}" if light else options,
         "spark.sql.warehouse.dir": "/nonexistent",  # no table is ever saved
+        **{f"spark.executorEnv.{name}": value for name, value in SMALL_PAGES.items()},
         **_query_settings(),
     }
     if master.startswith(("local", "spark://127.0.0.1:", "spark://localhost:")):

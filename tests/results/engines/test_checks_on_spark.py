@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from schemaquake.checkers.linearizability.linearizable import Linearizable
 from schemaquake.harness.model.protocols import Checker
 from schemaquake.harness.model.records import OBSERVATIONS
 from schemaquake.results.engines import checks
+from schemaquake.results.engines.engine import Spark
 from schemaquake.results.judging.judge import judge
 from schemaquake.results.judging.sources import HistoryFile
 from schemaquake.results.runs.checking import check_path
@@ -39,6 +41,21 @@ def both(folder: Path, checker: Checker, events: pa.Table, *, rows: int) -> tupl
         judge(HistoryFile(file), checkers=[checker], engine=engine, limit_s=600) for engine in ("spark", "local")
     )
     return plainly(one), plainly(other)
+
+
+def surroundings(group: pa.Table) -> pa.Table:
+    pool, pages = pa.default_memory_pool().backend_name, os.environ.get("NUMPY_MADVISE_HUGEPAGE")
+    return pa.table({"unit": group["unit"], "cores": [pa.cpu_count()], "pool": [pool], "pages": [pages]})
+
+
+@pytest.mark.parametrize(("tasks", "cores"), [(1, 2), (2, 1), (3, 1)])
+def test_a_task_that_is_alone_has_every_core_and_all_have_memory_as_the_command_has(spark, tasks, cores):
+    groups = pa.table({"unit": pa.array(range(tasks), pa.int32())})
+    schema = pa.schema([("unit", pa.int32()), ("cores", pa.int64()), ("pool", pa.string()), ("pages", pa.string())])
+    carried = Spark(spark, 2).carry(surroundings, groups, schema)
+    assert carried.sort_by("unit").to_pylist() == [
+        {"unit": unit, "cores": cores, "pool": "system", "pages": "0"} for unit in range(tasks)
+    ]
 
 
 @pytest.mark.parametrize(
