@@ -150,16 +150,17 @@ def _find_possible(operations: Operations, order: Versions) -> Pairs:
 
 def _describe_possible(operations: Operations, series: FactorSeries, found: Pairs) -> Iterator[Doubt]:
     """Yield a doubt about gets that a lost disk may explain, and one about those that some of the factors explain."""
-    by_loss = [pair for pair in found if count_lost(operations, *pair)]
+    losses = {pair: count_lost(operations, *pair) for pair in found}
+    by_loss = [pair for pair, lost in losses.items() if lost]
     if by_loss:
         first, other = by_loss[0]
         yield Doubt(
             "undecided",
             f"{len({get for _, get in by_loss})} gets show an older value than they had to if no disk had been lost, and operations took disks "
-            f"away; the first: op {operations.index[other]} after op {operations.index[first]} ({count_lost(operations, first, other)} of them)",
+            f"away; the first: op {operations.index[other]} after op {operations.index[first]} ({losses[first, other]} of them)",
             (operations.keys[operations.key[other]],),
         )
-    by_factor = [pair for pair in found if not count_lost(operations, *pair)]
+    by_factor = [pair for pair, lost in losses.items() if not lost]
     if by_factor:
         first, other = by_factor[0]
         by = [series.describe(operations.moments[operations.level[at]]) for at in (first, other)]

@@ -33,12 +33,6 @@ _OUTCOMES: Final = frozenset({"ok", "fail", "info"})
 _BEFORE: Final = {"heal": "final-settled", "restart": "final-restarted"}
 """The moments of which every run has a note, and the phase that comes after it."""
 _ROUNDING_S: Final = 1.0
-_EVERYDAY: Final = "everyday"
-_FLAGS: Final[Mapping[str, frozenset[str]]] = {
-    "takes_down": frozenset({"drain", "gossip", "binary"}),
-    "forgets": frozenset({"resetlocalschema", "reloadlocalschema"}),
-}
-"""What the parameters of everyday operations say of some kinds alone (`schemaquake.nemeses.everyday.maintenance`)."""
 _ORDER: Final = ("ok", "fail", "info")
 _SNAPSHOT: Final = "snapshot"
 """A word of the command by which a node is asked for a snapshot, and of no other one."""
@@ -250,18 +244,24 @@ def _find_strange_reload(evidence: Evidence, asked: Note, ended: Note) -> Iterat
 def _find_strange_everyday(asked: Note, ended: Note) -> Iterator[str]:
     """Yield where an everyday operation is another one at its end, or its outcome does not follow from its attempts, one after another."""
     parameters, effect = asked.value.get("parameters"), ended.value.get("effect")
-    if ended.event["f"] != _EVERYDAY or not isinstance(parameters, dict) or not isinstance(effect, dict):
+    flags = traits_of(ended.event["f"]).kind_flags
+    if flags is None or not isinstance(parameters, dict) or not isinstance(effect, dict):
         return
     if effect.get("attempts") is not None:
-        yield from _compare_everyday(asked, ended, parameters, effect)
+        yield from _compare_everyday(asked, ended, parameters, effect, flags=flags)
 
 
 def _compare_everyday(
-    asked: Note, ended: Note, parameters: Mapping[str, Any], effect: Mapping[str, Any]
+    asked: Note,
+    ended: Note,
+    parameters: Mapping[str, Any],
+    effect: Mapping[str, Any],
+    *,
+    flags: Mapping[str, frozenset[str]],
 ) -> Iterator[str]:
     attempts = effect["attempts"]
     kind = parameters.get("kind")
-    wrong = sorted(flag for flag, kinds in _FLAGS.items() if (parameters.get(flag) is True) != (kind in kinds))
+    wrong = sorted(flag for flag, kinds in flags.items() if (parameters.get(flag) is True) != (kind in kinds))
     if wrong:
         yield f"its {listing(wrong)} is not that of its kind"
     if not attempts:

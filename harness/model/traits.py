@@ -66,6 +66,9 @@ class NemesisTraits:
     keeps_members: bool = False
     """True if its operations on the topology leave every member the address and the host id that it has, as maintenance does: they
     explain no difference of these between two notes of the members."""
+    kind_flags: Mapping[str, frozenset[str]] | None = None
+    """Of operations whose parameter `kind` says which command they carry out: flag → the kinds whose parameters have it, as in
+    `{"takes_down": {"drain"}}`. The checker `run-course` compares each operation with its attempts then. None: operations without kinds."""
     checked_as: str | None = None
     """The name under which the doctor asks each node of a deployed cluster whether the nemesis lacks anything there
     (`OwnLack`), such as `packet filter`; None: the nemesis' own name."""
@@ -112,6 +115,7 @@ _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     "str | None": (str, type(None)),
     "float": (float, int),
     "tuple[str, ...]": (tuple, list),
+    "Mapping[str, frozenset[str]] | None": (Mapping, type(None)),
 }
 """The types that a declaration may have, by the annotation of its field."""
 

@@ -47,10 +47,11 @@ _VERBS: Final[Mapping[str, tuple[TopologyVerb, ...]]] = {
 
 _OPTIONAL: Final = frozenset({"restore"})
 """Kinds that are carried out only where they are named: they need a node's files."""
-_TAKES_DOWN: Final = frozenset({"drain", "gossip", "binary"})
-"""Kinds during which the node need not serve."""
-_FORGETS: Final = frozenset({"resetlocalschema", "reloadlocalschema"})
-"""Kinds after which the node need not know what it has shown before, as after a start."""
+_FLAGS: Final[Mapping[str, frozenset[str]]] = {
+    "takes_down": frozenset({"drain", "gossip", "binary"}),
+    "forgets": frozenset({"resetlocalschema", "reloadlocalschema"}),
+}
+"""Kinds during which the node need not serve, and kinds after which it need not know what it has shown before, as after a start."""
 _BEGINS: Final = (0.05, 0.85)
 """The part of the main phase in which operations begin."""
 _STOP_LIMIT_S: Final = 60.0
@@ -64,6 +65,7 @@ class Everyday:
     name = "everyday"
     needs = frozenset({"topology"})
     keeps_members = True
+    kind_flags = _FLAGS
 
     kinds: tuple[str, ...] = option(
         tuple(kind for kind in _VERBS if kind not in _OPTIONAL),
@@ -131,10 +133,7 @@ class Everyday:
 
 def _parameters(kind: str, plan: Everyday, position: int) -> dict[str, JSON]:
     parameters: dict[str, JSON] = {"kind": kind, "limit_s": plan.limit_s, "hold_s": plan.hold_s}
-    if kind in _TAKES_DOWN:
-        parameters["takes_down"] = True
-    if kind in _FORGETS:
-        parameters["forgets"] = True
+    parameters |= {flag: True for flag, kinds in _FLAGS.items() if kind in kinds}
     if kind in {"snapshot", "restore"}:
         parameters["argument"] = f"schemaquake{position}"
     return parameters
