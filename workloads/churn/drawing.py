@@ -105,6 +105,7 @@ _NOT_PLAIN: Final = frozenset(
         "create-index-on-keys",
         "create-index-on-entries",
         "create-sai-index-on-entries",
+        "drop-sai-index",
     }
 )
 """Statements that are not drawn in plain keyspaces."""

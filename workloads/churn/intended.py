@@ -27,6 +27,7 @@ from schemaquake.harness.ddl.schema_changes import (
     create_view,
 )
 from schemaquake.harness.model.steps import Invoke
+from schemaquake.workloads.statements.description import SECONDARY, STORAGE_ATTACHED
 
 __all__ = ["IntendedIndex", "IntendedKeyspace", "IntendedTable", "column_shape"]
 
@@ -140,7 +141,7 @@ class IntendedKeyspace:
                 )
 
     def shape_of(self, kind: str, names: Mapping[str, str]) -> str:
-        """Return the shape of a column, a field or a function; empty for another kind."""
+        """Return the shape of a column, a field, a function or an index; empty for another kind."""
         match kind:
             case "column" | "clustering":
                 return self.tables[names["table"]].columns[names[kind]]
@@ -148,6 +149,8 @@ class IntendedKeyspace:
                 return self.types[names["type"]][names["field"]]
             case "function":
                 return self.functions[names["function"]][0]
+            case "index":
+                return SECONDARY if self.indexes[names["index"]].using is None else STORAGE_ATTACHED
         return ""
 
     def definitions(self, replication_factor: int) -> Iterator[Invoke]:

@@ -52,7 +52,9 @@ __all__ = [
     "MAP",
     "NEW",
     "SCHEMA",
+    "SECONDARY",
     "STATIC",
+    "STORAGE_ATTACHED",
     "VALUE",
     "Kind",
     "Names",
@@ -82,6 +84,9 @@ FROZEN_LIST: Final = "frozen<list<int>>"
 MAP: Final = "map<int,int>"
 STATIC: Final = "int static"
 CLUSTERING: Final = "int clustering"
+STORAGE_ATTACHED: Final = "sai"
+SECONDARY: Final = "secondary"
+"""Shapes of indexes, by their class."""
 VALUE: Final = 7
 """The value of every cell of an integer column: what lookups by index and view ask for."""
 
@@ -96,7 +101,7 @@ class Slot:
     inside: tuple[str, ...] = ()
     """Slots of the objects without which this one cannot exist: the table of a column, table and column of an index."""
     shape: str = ""
-    """The CQL type of a column, a field or a function's result, and the kind of a column that is not regular; `{type}` stands for the name of the slot `type`. Empty: any will do."""
+    """The CQL type of a column, a field or a function's result, the kind of a column that is not regular, or the class of an index; `{type}` stands for the name of the slot `type`. Empty: any will do."""
     exact: bool = False
     """True if the statement is refused for an object of another shape."""
     part: str = ""
@@ -122,7 +127,7 @@ class Names:
     """Slot → name."""
     side: int = 0
     shapes: Mapping[str, str] = field(default_factory=dict)
-    """Slot → CQL type of a column, a field or a function's result."""
+    """Slot → CQL type of a column, a field or a function's result, or class of an index."""
     parts: Mapping[str, Sequence[tuple[str, str]]] = field(default_factory=dict)
     """Name of a table or a type → the columns or fields (name, CQL type) that it has beside those of its kind, because a statement is about them."""
     tag: int | None = None
@@ -281,7 +286,7 @@ def _aggregate(names: Names, *, if_not_exists: bool = False) -> Invoke:
     )
 
 
-def _index(names: Names, *, target: str | None = None, using: str | None = None, if_not_exists: bool = False) -> Invoke:
+def _index(names: Names, *, target: str | None = None, if_not_exists: bool = False) -> Invoke:
     """Return CREATE INDEX on a column, or, if the statement names none, on a clustering column; `target` may be a function of it."""
     column = names.slots.get("column") or names["clustering"]
     if target is None:  # a frozen collection can only be indexed as a whole
@@ -291,7 +296,7 @@ def _index(names: Names, *, target: str | None = None, using: str | None = None,
         names["index"],
         table=names["table"],
         column=target.format(column),
-        using=using,
+        using="sai" if names.shapes.get("index") == STORAGE_ATTACHED else None,
         if_not_exists=if_not_exists,
     )
 
@@ -381,14 +386,14 @@ def _setting(
     )
 
 
-def _indexing(function: str, *, using: str | None = None) -> Statement:
+def _indexing(function: str, *, of: str = SECONDARY) -> Statement:
     """Describe CREATE INDEX on a function of a map: its keys, its entries."""
-    plain = "create-index" if using is None else f"create-{using}-index"
+    plain = "create-index" if of == SECONDARY else "create-sai-index"
     return Statement(
         f"{plain}-on-{function}",
-        _slots_of_index("makes", MAP),
-        lambda names: _index(names, target=f"{function}({{}})", using=using),
-        frozenset({"collections"}) | (frozenset({"cql"}) if using is None else _SAI),
+        _slots_of_index("makes", MAP, of=of),
+        lambda names: _index(names, target=f"{function}({{}})"),
+        frozenset({"collections"}) | (frozenset({"cql"}) if of == SECONDARY else _SAI),
         variant_of=plain,
     )
 
@@ -414,9 +419,11 @@ def _slots_of_view(role: Role) -> tuple[Slot, ...]:
     return (Slot("view", "view", role, ("table", "column")), _slot_of_table(), _slot_of_column("names"))
 
 
-def _slots_of_index(role: Role, shape: str = INT) -> tuple[Slot, ...]:
+def _slots_of_index(role: Role, shape: str = INT, *, of: str = ANY) -> tuple[Slot, ...]:
+    """Return the slots of an index on a column of this shape; `of` is the index's own, for which only a lookup is refused."""
     column = Slot("column", "column", "names", ("table",), shape, exact=shape not in {INT, ANY})
-    return (Slot("index", "index", role, ("table", "column")), _slot_of_table(), column)
+    index = Slot("index", "index", role, ("table", "column"), of, exact=role == "names" and of != ANY)
+    return (index, _slot_of_table(), column)
 
 
 def _slot_of_function(role: Role) -> Slot:
@@ -629,16 +636,16 @@ SCHEMA: Final[tuple[Statement, ...]] = (
         _slots_of_view("removes"),
         lambda names: drop_view(names.keyspace, names["view"], if_exists=True),
     ),
-    Statement("create-index", _slots_of_index("makes", ANY), _index),
+    Statement("create-index", _slots_of_index("makes", ANY, of=SECONDARY), _index),
     _guarded(
         "create-index-if-not-exists",
-        _slots_of_index("makes"),
+        _slots_of_index("makes", of=SECONDARY),
         lambda names: _index(names, if_not_exists=True),
     ),
     Statement(
         "create-index-on-clustering",
         (
-            Slot("index", "index", "makes", ("table", "clustering")),
+            Slot("index", "index", "makes", ("table", "clustering"), SECONDARY),
             _slot_of_table(),
             _slot_of_clustering("names"),
         ),
@@ -646,14 +653,21 @@ SCHEMA: Final[tuple[Statement, ...]] = (
     ),
     _indexing("keys"),
     _indexing("entries"),
-    Statement("create-sai-index", _slots_of_index("makes", ANY), lambda names: _index(names, using="sai"), _SAI),
-    _indexing("keys", using="sai"),
-    _indexing("entries", using="sai"),
+    Statement("create-sai-index", _slots_of_index("makes", ANY, of=STORAGE_ATTACHED), _index, _SAI),
+    _indexing("keys", of=STORAGE_ATTACHED),
+    _indexing("entries", of=STORAGE_ATTACHED),
     Statement("drop-index", _slots_of_index("removes"), lambda names: drop_index(names.keyspace, names["index"])),
     _guarded(
         "drop-index-if-exists",
         _slots_of_index("removes"),
         lambda names: drop_index(names.keyspace, names["index"], if_exists=True),
+    ),
+    Statement(
+        "drop-sai-index",
+        _slots_of_index("removes", of=STORAGE_ATTACHED),
+        lambda names: drop_index(names.keyspace, names["index"]),
+        _SAI,
+        variant_of="drop-index",
     ),
 )
 """Every schema change that the grid races."""
@@ -740,8 +754,10 @@ def _deleting_cell(name: str, consistency: str) -> Statement:
     return Statement(name, (_slot_of_table(), _slot_of_column("names", ANY)), write, _CQL)
 
 
-def _reading(name: str, consistency: str, through: Kind | None = None, *, variant_of: str | None = None) -> Statement:
-    """Describe a SELECT of a column: of the whole table, by an index on it, of the view whose key it is, or one of a user-defined type."""
+def _reading(
+    name: str, consistency: str, through: Kind | None = None, *, of: str = ANY, variant_of: str | None = None
+) -> Statement:
+    """Describe a SELECT of a column: of the whole table, by an index on it (`of` some class), of the view whose key it is, or one of a user-defined type."""
 
     def write(names: Names) -> Invoke:
         return read_rows(
@@ -755,11 +771,14 @@ def _reading(name: str, consistency: str, through: Kind | None = None, *, varian
             base=names["table"] if through == "view" else None,
         )
 
-    slots = {"index": _slots_of_index("names"), "view": _slots_of_view("names"), "type": _slots_of_typed_column()}
+    slots = {
+        "index": _slots_of_index("names", of=of),
+        "view": _slots_of_view("names"),
+        "type": _slots_of_typed_column(),
+    }
     plain = (_slot_of_table(), _slot_of_column("names", ANY))
-    return Statement(
-        name, slots.get(through or "", plain), write, _CQL if through else frozenset(), variant_of=variant_of
-    )
+    requires = _SAI if of == STORAGE_ATTACHED else _CQL if through else frozenset()
+    return Statement(name, slots.get(through or "", plain), write, requires, variant_of=variant_of)
 
 
 DATA: Final[tuple[Statement, ...]] = (
@@ -784,6 +803,7 @@ DATA: Final[tuple[Statement, ...]] = (
     _reading("read-column-of-type", "QUORUM", "type", variant_of="read-column"),
     _reading("read-by-index", "QUORUM", "index"),
     _reading("read-by-index-at-one", "ONE", "index", variant_of="read-by-index"),
+    _reading("read-by-sai-index", "QUORUM", "index", of=STORAGE_ATTACHED, variant_of="read-by-index"),
     _reading("read-view", "QUORUM", "view"),
     _reading("read-view-at-one", "ONE", "view", variant_of="read-view"),
 )

@@ -153,7 +153,8 @@ class Meeting:
                     side = each.nodes[0][0]
                     filled = {other: by_node[side, other].name for (s, other) in by_node if s == side}
                     filled[kind] = each.name
-                    made.append(create(kind, Names(keyspace, filled, side=2, parts=self._parts())))
+                    shapes = {"index": each.shape} if kind == "index" else {}
+                    made.append(create(kind, Names(keyspace, filled, side=2, shapes=shapes, parts=self._parts())))
         return made
 
     def _parts(self) -> dict[str, list[tuple[str, str]]]:
@@ -315,7 +316,7 @@ def _arranged(
     doubtful = [group for group in groups if group.makes and group.removes]
     for present in (True, False) if doubtful and not any(map(_comes_back_otherwise, doubtful)) else (False,):
         placed = _placed(sides, groups, present, namesakes)
-        if placed is None:
+        if placed is None or (not present and any(map(_is_of_another_class, doubtful))):
             continue
         objects, keyspace_exists = placed
         wording = f"{about}{'-that-exists' if present else ''}" if doubtful else about
@@ -329,6 +330,11 @@ def _comes_back_otherwise(group: _Group) -> bool:
     """
     types = {declared(slot.shape)[0] for slot in group.slots if slot.kind == "column"}
     return len({LIST if cql_type == FROZEN_LIST else cql_type for cql_type in types}) > 1
+
+
+def _is_of_another_class(group: _Group) -> bool:
+    """Tell if an index is made with another class than it is removed with: unless there is one before, the removal is that of any."""
+    return group.slots[0].kind == "index" and len({slot.shape for slot in group.slots if slot.shape}) > 1
 
 
 def _groups(sides: tuple[Statement, Statement], joined: Sequence[tuple[Node, Node]]) -> list[_Group]:
@@ -479,7 +485,12 @@ def _may_share_a_name(namesakes: Sequence[_Group], exists: Mapping[int, bool]) -
 
 
 def _shape_before(group: _Group) -> str:
-    """Return the shape of an object: as it is before the race, else as it is made first; an integer if it is a column of any."""
+    """Return the shape of an object: as it is before the race, else as it is made first; an integer if it is a column of any.
+
+    What makes an index says nothing of the one that is there before.
+    """
+    if group.slots[0].kind == "index":
+        return next((slot.shape for slot in group.slots if slot.shape and slot.role != "makes"), "")
     given = [slot.shape for slot in sorted(group.slots, key=lambda slot: slot.role == "makes") if slot.shape]
     return given[0] if given else INT if group.slots[0].kind == "column" else ""
 

@@ -158,11 +158,31 @@ def test_the_races_of_the_catalogue_are_cells(name: str) -> None:
         "rename-field/insert-of-type/siblings-type",
         "drop-column/delete-column/names-column",
         "add-map-column/create-index-on-entries/names-column",
+        "drop-column/drop-sai-index/names-column",
+        "drop-sai-index/read-by-sai-index/same-index",
+        "create-index/drop-sai-index/same-index-that-exists",
+        "create-view/read-by-sai-index/siblings-column",
     ],
 )
 def test_what_is_in_no_catalogue_is_a_cell_too(name: str) -> None:
     first, second, relation = name.split("/")
     assert name in by_name() or f"{second}/{first}/{relation}" in by_name()
+
+
+def test_an_index_has_the_class_that_its_statements_ask_for() -> None:
+    def before_and_made(name: str) -> list[str | None]:
+        cell = by_name()[name]
+        made = [cell.statements[side].write(cell.names("ks", side)) for side in (0, 1)]
+        return [one.value.get("using") for one in (*cell.setup("ks"), *made) if one.f == "create-index"]
+
+    assert before_and_made("drop-index/read-by-index/same-index") == [None]
+    assert before_and_made("drop-sai-index/read-by-sai-index/same-index") == ["sai"]
+    assert before_and_made("drop-index/read-by-sai-index/same-index") == ["sai"]
+    assert before_and_made("create-index/drop-sai-index/same-index-that-exists") == ["sai", None]
+    assert before_and_made("create-sai-index/drop-index/same-index-that-exists") == [None, "sai"]
+    # Without an index before, DROP is that of any class, and a lookup by an index of another class is none by this one.
+    assert "create-index/drop-sai-index/same-index" not in by_name()
+    assert "create-index/read-by-sai-index/same-index" not in by_name()
 
 
 def test_relations_are_what_they_say() -> None:
