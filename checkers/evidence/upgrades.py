@@ -103,7 +103,7 @@ class Upgrades:
         mixed = self.mixed
         if mixed is None or not mixed[0] < invoked <= completed < self._certainly_mixed_until(mixed[1]):
             return None
-        side = self._side(node, invoked, completed)
+        side = self.side_of(node, invoked, completed)
         told = self.promises.get("schema_changes")
         promise = told.get(side) if isinstance(told, Mapping) and side is not None else None
         return _PROMISES.get(promise, "unknown")
@@ -119,7 +119,7 @@ class Upgrades:
         """Return the time up to which changes are certainly not allowed: the last step may allow them before it has ended."""
         return min([end, *(one.invoked for one in self.operations if one.stage == "finish")])
 
-    def _side(self, node: str | None, invoked: int, completed: int) -> Literal["old", "new"] | None:
+    def side_of(self, node: str | None, invoked: int, completed: int) -> Literal["old", "new"] | None:
         """Return which version the node was all that time; None if it may have changed meanwhile."""
         own = [one for one in self.operations if one.node == node and one.stage != "finish"]
         if any(one.invoked <= completed and invoked <= one.ends for one in own):

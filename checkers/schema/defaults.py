@@ -10,7 +10,8 @@ Source: CEP-21, "strict linearizability of metadata changes"; the ScyllaDB talk.
 Only options of tables are compared that were created in this history, whose strategy of compaction and whose replication are
 alike, because defaults depend on them. A few options have one default in every release: these are compared with it, so that a lone table is judged, too. Options that follow from the columns of a table are
 compared among readings of that table alone, while it has the same columns: a doubt. Where nodes became another
-release, only tables that were created before are compared, and of readings on the way those after it: a release has defaults of its own.
+release, only tables that were created before are compared, because a release has defaults of its own. Readings from that time are compared
+with those of nodes of the same release (`schemaquake.checkers.schema.odd_sightings`): a doubt.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import listing, seconds, where
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.schema.judge import Findings, judge
+from schemaquake.checkers.schema.odd_sightings import Shown, find_odd, is_mixed
 from schemaquake.checkers.schema.possible_parts import DEFAULT, Part, PossibleParts, PossibleValue, list_possible_parts
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import Records
@@ -119,10 +121,12 @@ def _find(case: Evidence) -> Findings:
     for question, subject in sorted(found):
         yield _anomaly(case, question, subject, found[question, subject])
     yield from _find_incomplete(case, later)
-    yield from _find_on_the_way(case, parts, _usual(case, parts))
+    usual = _usual(case, parts)
+    yield from _find_on_the_way(case, parts, usual)
     yield from _find_incomplete_on_the_way(case, parts)
     yield from _find_other_table_on_the_way(case, parts)
     yield from _find_other_keys_on_the_way(case, parts)
+    yield from find_odd(case.notes.upgrades, _shown_while_mixed(case, parts), usual)
     yield from [None] * len(questions - {question for question, _ in found})
 
 
@@ -393,11 +397,10 @@ def _of_columns(
     return orjson.dumps(definition.get("columns"), option=orjson.OPT_SORT_KEYS), options
 
 
-def _relations_on_the_way(case: Evidence, parts: PossibleParts) -> Iterator[Sight]:
-    """Yield the tables and views of readings on the way that have options."""
-    mixed = case.notes.upgrades.mixed
+def _relations_on_the_way(case: Evidence, parts: PossibleParts, *, while_mixed: bool = False) -> Iterator[Sight]:
+    """Yield the tables and views of readings on the way that have options: after nodes became another release, or until then."""
     for sight in case.derive(read_sights):
-        if mixed is not None and sight.ends <= mixed[1]:
+        if is_mixed(case.notes.upgrades, sight) != while_mixed:
             continue
         has_options = bool((sight.definition or {}).get("options"))
         if sight.subject.kind in {"table", "view"} and has_options and parts.is_known(sight.subject):
@@ -405,13 +408,49 @@ def _relations_on_the_way(case: Evidence, parts: PossibleParts) -> Iterator[Sigh
 
 
 def _keyspaces_on_the_way(
-    case: Evidence, parts: PossibleParts
+    case: Evidence, parts: PossibleParts, *, while_mixed: bool = False
 ) -> Iterator[tuple[Sight, Iterator[tuple[_Question, str]]]]:
-    """Yield the keyspaces that memories showed on the way, with their options; releases have other ones."""
-    for sight in case.derive(read_sights) if case.notes.upgrades.mixed is None else ():
+    """Yield the keyspaces that memories showed on the way, with their options."""
+    for sight in case.derive(read_sights):
+        if is_mixed(case.notes.upgrades, sight) != while_mixed:
+            continue
         is_shown = sight.subject.kind == "keyspace" and sight.place.side == "memory" and sight.definition
         if sight.definition and is_shown and parts.is_known(sight.subject):
             yield sight, ((question, _json(value)) for question, value in _defaults_of_keyspace(sight.definition))
+
+
+def _shown_while_mixed(case: Evidence, parts: PossibleParts) -> Iterator[Shown]:
+    """Yield what readings show that no change sets, from the time when nodes may have been of two releases.
+
+    These are options, their names, the keys of their maps, what follows from the columns, and the classes of indexes.
+    """
+    sights = list(_relations_on_the_way(case, parts, while_mixed=True))
+    asked = {name for sight in sights for name in parts.names(sight.subject, "option")}
+    known: dict[tuple[str, int], Sequence[_Entry]] = {}
+    for sight in sights:
+        assert sight.definition is not None
+        options: Mapping[str, JSON] = sight.definition["options"]
+        side = "statement" if sight.place.side == "memory" else _source(case)
+        for question, text in _asked_on_the_way(case, sight, parts, known) if sight.definition.get("columns") else ():
+            yield Shown(sight, question, text, question.option)
+        names = _json(sorted(frozenset(options) - _OF_COLUMNS - asked))
+        yield Shown(sight, ("names", side, sight.subject), names, "the names of its options")
+        for name, value in options.items():
+            written = {_json(one.value) for one in parts.values_by(Part(sight.subject, "option", name), sight.ends)}
+            if isinstance(value, Mapping) and len(written) == 1:
+                yield Shown(sight, ("keys", side, name, *written), _json(sorted(value)), f"the keys of its {name}")
+        if side != "statement" and len(case.changes.creates(sight.subject)) == 1:
+            columns, following = _of_columns(sight.definition, parts.operations(sight.subject))
+            yield Shown(
+                sight, ("columns", sight.subject, columns), _json(dict(following)), "what follows from its columns"
+            )
+    for sight, entries in _keyspaces_on_the_way(case, parts, while_mixed=True):
+        yield from (Shown(sight, question, text, question.option) for question, text in entries)
+    for sight in case.derive(read_sights):
+        is_shown = sight.subject.kind == "index" and sight.statement is not None and parts.is_known(sight.subject)
+        if is_shown and is_mixed(case.notes.upgrades, sight) and not _names_its_kind(sight.subject, parts):
+            assert sight.statement is not None
+            yield Shown(sight, ("class", sight.subject), sight.statement.rpartition(")")[2].strip(" ;"), "its class")
 
 
 def _asked_on_the_way(

@@ -495,10 +495,61 @@ def test_on_the_way_options_are_compared_once_all_nodes_are_of_one_release() -> 
     assert unread(seen((599, lacking))) == [("k.t",)]
     for at in (150, 599, 600):
         assert seen((at, odd), history=UPGRADE).anomalies == ()
-        assert unread(seen((at, lacking), history=UPGRADE)) == []
     for earlier in ([], [(150, USUAL)]):
         assert [one.objects for one in seen(*earlier, (601, odd), history=UPGRADE).anomalies] == [("k.t",)]
         assert unread(seen(*earlier, (601, lacking), history=UPGRADE)) == [("k.t",)]
+
+
+def odd_ones(judgement: Verdict) -> list[tuple[str, ...]]:
+    """The objects that a reading of the mixed time shows as no other one of the same release does."""
+    return [doubt.objects for doubt in judgement.doubts if doubt.text.endswith("have another value")]
+
+
+@pytest.mark.parametrize("odd", [{**USUAL, "retry": 2}, {"retry": 1}, {**USUAL, "more": 1}])
+def test_while_nodes_are_of_two_releases_readings_of_one_release_are_compared(odd: dict[str, Any]) -> None:
+    # n2 is of the older release until 300 ms and of the newer one from 400 ms on.
+    assert odd_ones(seen((150, USUAL), (160, USUAL), (450, USUAL), (460, USUAL), history=UPGRADE)) == []
+    assert odd_ones(seen((150, USUAL), (160, USUAL), (170, odd), history=UPGRADE)) == [("k.t",)]
+    assert odd_ones(seen((450, USUAL), (460, odd), (470, USUAL), history=UPGRADE)) == [("k.t",)]
+    assert odd_ones(seen((150, odd), (160, odd), (450, USUAL), history=UPGRADE)) == [], "a release has its own"
+    assert odd_ones(seen((350, odd), (450, USUAL), (460, USUAL), history=UPGRADE)) == [("k.t",)], "neither has it"
+    assert odd_ones(seen((150, odd), (160, odd), (350, odd), (450, USUAL), history=UPGRADE)) == [], (
+        "it was not yet upgraded"
+    )
+    alter = ['@20 p7 n2 invoke alter-options k.t {"options": {"retry": 5}}', "@21 p7 n2 info no"]
+    changed = {**USUAL, "retry": 5}
+    assert odd_ones(seen((150, USUAL), (160, USUAL), (170, changed), history=[*alter, *UPGRADE])) == []
+
+
+def test_while_nodes_are_of_two_releases_the_doubt_names_the_reading() -> None:
+    odd = {**USUAL, "retry": 2}
+    (text,) = (doubt.text for doubt in seen((450, odd), history=UPGRADE).doubts if doubt.kind == "unread")
+    assert text == (
+        "at 0.450 s n2 showed retry as 2 on disk, and other readings of nodes of the same release have another value"
+    )
+
+
+def test_keyspaces_and_indexes_in_memory_are_compared_while_nodes_are_of_two_releases() -> None:
+    index = ["@40 p9 n1 invoke create-index k.i t a", "@41 p9 n1 ok"]
+    made = [line for name in "rst" for line in create(name)]
+
+    def doubts(at: int, *statements: str) -> list[tuple[str, ...]]:
+        running = [
+            line
+            for time, one in enumerate(statements, at)
+            for line in (f"@{time} running n2 keyspace k", f"@{time} running n2 live {one}")
+        ]
+        return odd_ones(verdict([*made, *index, *UPGRADE], [*(row(name, USUAL) for name in "rst"), *running]))
+
+    keyspace = "k CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3} AND "
+    for key, plain, other in (
+        ("k.i", "k.i CREATE INDEX i ON k.t (a)", "k.i CREATE INDEX i ON k.t (a) USING 'sai'"),
+        ("k", f"{keyspace}durable_writes = true", f"{keyspace}durable_writes = true AND more = 1"),
+    ):
+        for at in (150, 450):
+            assert doubts(at, plain, plain, plain) == doubts(at, other) == []
+            assert set(doubts(at, plain, other, plain)) == {(key,)}
+            assert set(doubts(at, plain, other)) == {(key,)}, "one of them is wrong"
 
 
 def test_on_the_way_a_table_has_the_options_of_every_other_one() -> None:
