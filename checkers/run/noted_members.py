@@ -9,7 +9,7 @@ are, unless an operation concerns the node. An operation's end repeats what was 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any, Final
 
 from schemaquake.checkers.evidence.evidence import Evidence
@@ -60,6 +60,7 @@ def find_strange_members(evidence: Evidence) -> Iterator[str]:
     if not shapes and noted:
         yield from _find_changed_members(evidence, noted)
         yield from _find_strange_host_ids(evidence, noted)
+        yield from _find_unstable(evidence, noted)
 
 
 def _find_strange_shape(row: Mapping[str, Any], value: Mapping[str, Any]) -> Iterator[str]:
@@ -80,7 +81,7 @@ def _find_strange_shape(row: Mapping[str, Any], value: Mapping[str, Any]) -> Ite
 def _find_changed_members(evidence: Evidence, noted: Sequence[Note]) -> Iterator[str]:
     """Yield where two notes differ in what no operation can have changed, and where what is expected does not follow."""
     first = noted[0][1]["members"]
-    changing = [note for note in _operations(evidence) if not traits_of(note.event["f"]).keeps_members]
+    changing = _changing(evidence)
     concerned = {node for _, value in changing for node in value.get("nodes") or ()}
     # A node that becomes another version keeps its address; 6.0 gives it another host id.
     upgrades = {upgrade.index for upgrade in evidence.notes.upgrades.operations}
@@ -117,8 +118,31 @@ def _differ(first: Mapping[str, Any], other: Mapping[str, Any], *, concerned: bo
     return (not moved and first["address"] != other["address"]) or (not concerned and len(ids) > 1)
 
 
+def _find_unstable(evidence: Evidence, noted: Sequence[Note]) -> Iterator[str]:
+    """Yield where nodes that an operation concerned have another host id after the restart than after healing.
+
+    Those of others never change (`_find_changed_members`).
+    """
+    concerned = {node for _, value in _changing(evidence) for node in value.get("nodes") or ()}
+    finals = [(row["index"], value["members"]) for row, value in noted if value["at"] in _BEFORE]
+    for (before, earlier), (after, later) in pairwise(finals):
+        ids = {
+            node: {earlier.get(node, member)["host_id"], member["host_id"]} - {None}
+            for node, member in later.items()
+            if node in concerned
+        }
+        unstable = sorted(node for node, found in ids.items() if len(found) > 1)
+        if unstable and not any(before < note.event["index"] < after for note in _operations(evidence)):
+            yield f"the last notes of the members give {listing(unstable)} two host ids, and no operation came in between"
+
+
 def _operations(evidence: Evidence) -> Iterator[Note]:
     return (note for note in evidence.notes.all if "becomes" in note.value and "operation" in note.value)
+
+
+def _changing(evidence: Evidence) -> Sequence[Note]:
+    """Return the notes of the operations that may give members other addresses or host ids."""
+    return [note for note in _operations(evidence) if not traits_of(note.event["f"]).keeps_members]
 
 
 def _changes_by(evidence: Evidence, note: Mapping[str, Any]) -> list[TopologyChange]:
@@ -133,7 +157,8 @@ def _changes_by(evidence: Evidence, note: Mapping[str, Any]) -> list[TopologyCha
 
 def _find_strange_host_ids(evidence: Evidence, noted: Sequence[Note]) -> Iterator[str]:
     """Yield the nodes that say of themselves, in a final reading, another host id than the last note of the members before it."""
-    if evidence.notes.upgrades.operations:  # which may give nodes other host ids
+    upgrades = evidence.notes.upgrades
+    if upgrades.operations and upgrades.finished is None:  # nodes that are half upgraded may be told by two host ids
         return
     for sighting in evidence.sightings("ring"):
         own = sighting.definition.get("self") if isinstance(sighting.definition, dict) else None

@@ -121,12 +121,12 @@ def _find(case: Evidence) -> Findings:
     for question, subject in sorted(found):
         yield _anomaly(case, question, subject, found[question, subject])
     yield from _find_incomplete(case, later)
-    usual = _usual(case, parts)
-    yield from _find_on_the_way(case, parts, usual)
+    ended = _usual(case, parts)
+    yield from _find_on_the_way(case, parts, ended)
     yield from _find_incomplete_on_the_way(case, parts)
     yield from _find_other_table_on_the_way(case, parts)
     yield from _find_other_keys_on_the_way(case, parts)
-    yield from find_odd(case.notes.upgrades, _shown_while_mixed(case, parts), usual)
+    yield from find_odd(case.notes.upgrades, _shown_while_mixed(case, parts), ended)
     yield from [None] * len(questions - {question for question, _ in found})
 
 

@@ -78,21 +78,29 @@ def _find(case: Evidence) -> Findings:
     yield from _forgotten(case)
     yield from find_stale_copies(case)
     yield from _unread_memories(case)
-    yield from _odd_versions(case)
+    yield from _odd_epochs(case)
+    yield from _odd_systems(case)
     yield from find_changes_by_restart(case, {(s.phase, s.node): (_disk(s), _memory(s)) for s in case.shown.schemas})
 
 
-def _odd_versions(case: Evidence) -> Iterator[Doubt]:
-    """List the versions read with two epochs, and the nodes whose readings say two things of their system.
-
-    All nodes of a run without an upgrade have one release, so that they say the same. Where changes go through a group, a version outlives an epoch.
-    """
+def _odd_epochs(case: Evidence) -> Iterator[Doubt]:
+    """List the versions read with two epochs. Where changes go through a group, a version outlives an epoch."""
     epochs: dict[str, set[JSON]] = {}
-    ways: dict[tuple[str, bool], set[tuple[JSON, ...]]] = {}
     for sighting in case.sightings("version"):
         facts = sighting.definition if isinstance(sighting.definition, dict) else {}
         if sighting.id is not None and GROUP_HISTORY not in facts:
             epochs.setdefault(sighting.id, set()).add(facts.get("epoch"))
+    for version, found in sorted(epochs.items()):
+        if len(found) > 1:
+            yield Doubt("unread", f"version {version} was read with the epochs {listing(sorted(map(str, found)))}")
+
+
+def _odd_systems(case: Evidence) -> Iterator[Doubt]:
+    """List the nodes whose readings say two things of their system. Nodes of one release say the same, and most runs have one."""
+    ways: dict[tuple[str, bool], set[tuple[JSON, ...]]] = {}
+    finals: dict[JSON, set[tuple[JSON, ...]]] = {}
+    for sighting in case.sightings("version"):
+        facts = sighting.definition if isinstance(sighting.definition, dict) else {}
         if sighting.id is not None and "memory_error" not in facts:
             # A system that is asked table by table is so asked in final readings only.
             said = tuple(facts.get(name) for name in ("memory", "authority", "told_from"))
@@ -100,14 +108,12 @@ def _odd_versions(case: Evidence) -> Iterator[Doubt]:
             # another release has two systems, and more between its start and the end of the upgrade.
             if sighting.phase in PHASES or (any(said) and "release" not in facts):
                 ways.setdefault((sighting.node, sighting.phase in PHASES), set()).add(said)
-    for version, found in sorted(epochs.items()):
-        if len(found) > 1:
-            yield Doubt("unread", f"version {version} was read with the epochs {listing(sorted(map(str, found)))}")
+            if sighting.phase in PHASES:
+                finals.setdefault(facts.get("release"), set()).add(tuple(map(str, said)))
     for (node, _), found in sorted(ways.items()):
         if len(found) > 1:
             yield Doubt("unread", f"readings of {node} differ in {_OF_ITS_SYSTEM}")
-    finals = {tuple(map(str, said)) for (_, is_final), found in ways.items() if is_final for said in found}
-    if len(finals) > 1 and case.notes.upgrades.mixed is None:
+    if any(len(found) > 1 for found in finals.values()):
         yield Doubt("unread", f"the final readings of different nodes differ in {_OF_ITS_SYSTEM}")
 
 

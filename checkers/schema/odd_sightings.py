@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from schemaquake.checkers.evidence.sights import Sight
 from schemaquake.checkers.evidence.upgrades import Upgrades
@@ -36,7 +36,7 @@ def is_mixed(upgrades: Upgrades, sight: Sight) -> bool:
     return upgrades.mixed is not None and sight.ends <= upgrades.mixed[1]
 
 
-def find_odd(upgrades: Upgrades, shown: Iterable[Shown], final: Mapping[Hashable, Iterable[str]]) -> Iterator[Doubt]:
+def find_odd(upgrades: Upgrades, shown: Iterable[Shown], final: Mapping[Any, Iterable[str]]) -> Iterator[Doubt]:
     """Yield a doubt for each fact that differs from what most readings of its release have, the first sighting of each object.
 
     `final` maps questions to the values that final readings have, with which those of the newer release are compared.

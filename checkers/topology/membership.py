@@ -68,7 +68,12 @@ class Membership:
             return Verdict.unknown(self.name, nothing)
         tally = Tally(self.name, keep=LIMITS.findings)
         tally.doubt(*_list_unread(case), *_list_strange_gossip(case))
-        tally.doubt(*_list_contradictions(case), *_list_strange_places(case), *_list_doubles(case))
+        tally.doubt(
+            *_list_contradictions(case),
+            *_list_strange_places(case),
+            *_list_strange_directories(case),
+            *_list_doubles(case),
+        )
         tally.doubt(*_list_answers_of_the_gone(case), *_list_returns(case), *_list_lingering(case))
         for account in case.read:
             tally.judge(*_judge_account(case, account))
@@ -230,15 +235,29 @@ def _list_strange_places(case: _Case) -> Iterator[Doubt]:
 
     Nodes of two releases may name them in two ways.
     """
-    told: dict[tuple[str, str], set[tuple[Any, Any]]] = {}
-    has_one_release = case.evidence.notes.upgrades.mixed is None
-    for account in case.read if case.settled and has_one_release else ():
+    releases = {(schema.phase, schema.node): schema.release for schema in case.evidence.readings.schemas}
+    told: dict[tuple[str, str, str | None], set[tuple[Any, Any]]] = {}
+    for account in case.read if case.settled else ():
+        release = releases.get((account.phase, account.node))
+        if release is None and case.evidence.notes.upgrades.mixed is not None:
+            continue
         for address, member in account.members.items():
-            told.setdefault((account.phase, address), set()).add((member.get("dc"), member.get("rack")))
-    for (phase, address), places in sorted(told.items()):
-        if len(places) > 1:
-            text = f"{phase_text(phase)} nodes differ in the data centre or rack of {address}"
-            yield Doubt("undecided", text)
+            told.setdefault((account.phase, address, release), set()).add((member.get("dc"), member.get("rack")))
+    strange = {(phase, address) for (phase, address, _), places in told.items() if len(places) > 1}
+    for phase, address in sorted(strange):
+        text = f"{phase_text(phase)} nodes differ in the data centre or rack of {address}"
+        yield Doubt("undecided", text)
+
+
+def _list_strange_directories(case: _Case) -> Iterator[Doubt]:
+    """Yield a doubt for each node that directories of two nodes, or of two phases, give other host ids, once nothing changes."""
+    told: dict[str, set[Any]] = {}
+    for account in case.read if case.settled else ():
+        for address, entry in (account.directory or {}).items():
+            told.setdefault(address, set()).add(entry.get("host_id"))
+    for address, host_ids in sorted(told.items()):
+        if len(host_ids) > 1:
+            yield Doubt("undecided", f"directories differ in the host id of {address}")
 
 
 def _list_answers_of_the_gone(case: _Case) -> Iterator[Doubt]:

@@ -315,11 +315,28 @@ def test_the_last_note_before_a_reading_says_which_host_id_a_node_has() -> None:
     # Read at 55 s: the note of the restart is of later.
     later = deepcopy(after)
     later["n3"]["host_id"] = "yet another"
-    assert strange(*lines, note(60_000, "restart", later), ring={"n3": "another"}) == []
-    assert strange(*lines, note(55_000, "restart", after), ring={"n3": "another"}) == [], "noted as it was read"
-    assert len(strange(*lines, note(55_000, "restart", later), ring={"n3": "another"})) == 1
+
+    def own_word(*restart: str, ring: str) -> list[str]:
+        return [text for text in strange(*lines, *restart, ring={"n3": ring}) if "own word" in text]
+
+    assert own_word(note(60_000, "restart", later), ring="another") == []
+    assert own_word(note(55_000, "restart", after), ring="another") == [], "noted as it was read"
+    assert len(own_word(note(55_000, "restart", later), ring="another")) == 1
     for told in ("id-n3", "yet another"):
-        assert len(strange(*lines, note(60_000, "restart", later), ring={"n3": told})) == 1
+        assert len(own_word(note(60_000, "restart", later), ring=told)) == 1
+
+
+@pytest.mark.parametrize("between", [False, True])
+def test_a_host_id_does_not_change_between_the_last_two_notes_without_an_operation(*, between: bool) -> None:
+    joined, later = deepcopy(JOINED), deepcopy(JOINED)
+    later["n3"]["host_id"] = "another"
+    last = [line.replace("@10000", "@41000").replace("@15000", "@45000") for line in operation()[:2]] if between else []
+    behind = [note(46_000, "operation", JOINED)] if between else operation()
+    begun = THREE if between else joined
+    lines = [note(1, "boot", THREE), note(40_000, "heal", begun), *last, *behind]
+    texts = strange(*lines, note(60_000, "restart", later))
+    assert any("two host ids" in text for text in texts) is not between
+    assert strange(*lines, note(60_000, "restart", joined)) == []
 
 
 def test_a_step_of_an_operation_is_no_end_of_it() -> None:
@@ -337,7 +354,22 @@ def test_a_node_that_becomes_another_version_keeps_its_address_but_not_its_host_
     after = deepcopy(THREE)
     after["n2"]["host_id"] = "another"
     lines.append(note(15_001, "operation", after))
-    assert strange(*notes(after=after), *lines, ring={"n2": "yet another"}) == []
+    assert strange(*notes(after=after), *lines, ring={"n2": "yet another"}) == [], "the upgrade has not ended"
+    finish = [
+        line.replace('"stage":"node"', '"stage":"finish"').replace('"operation":1', '"operation":2')
+        for line in lines[:2]
+    ]
+    whole = [
+        *lines,
+        finish[0].replace("@10000", "@16000"),
+        finish[1].replace("@15000", "@17000"),
+        note(17_001, "operation", after),
+    ]
+    told = strange(*notes(after=after), *whole, ring={"n2": "yet another"})
+    assert told == (
+        ["n2 has another host id by the notes of the members than by its own word"] if outcome == "ok" else []
+    )
+    assert strange(*notes(after=after), *whole, ring={"n2": "another"}) == []
     after["n2"]["address"] = "10.0.0.9"
     assert set(strange(*notes(after=after), *lines)) == {
         "the notes of the members differ on n2, and no operation concerns the difference"

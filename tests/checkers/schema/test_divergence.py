@@ -537,6 +537,16 @@ def test_disks_of_two_releases_are_compared(tables: Sequence[str], nodes: str) -
     assert nodes in found.explanation
 
 
+@pytest.mark.parametrize(("node", "is_odd"), [("n1", False), ("n2", True), ("n3", True)])
+def test_nodes_of_one_release_say_the_same_of_their_system(node: str, *, is_odd: bool) -> None:
+    told = [
+        line.replace("{", '{"authority": "log", ') if line.startswith(f"settled {node} ") else line
+        for line in mixed(TABLE)
+    ]
+    texts = [doubt.text for doubt in verdict(told).doubts]
+    assert any(text.startswith("the final readings of different nodes differ") for text in texts) is is_odd
+
+
 def test_nodes_of_one_release_still_have_to_agree() -> None:
     found = finding(mixed(TABLE, versions=("v1", "v0", "v9")))
     assert (found.type, found.nodes) == ("schema-disagreement", ("n2", "n3"))

@@ -300,6 +300,36 @@ def test_a_place_of_a_member_that_nodes_name_differently_is_in_doubt(other):
         assert (result.valid, {doubt.kind for doubt in result.doubts}) == ("unknown", {"undecided"})
 
 
+@pytest.mark.parametrize("liar", FOUNDERS)
+def test_nodes_of_two_releases_may_name_places_differently_and_those_of_one_may_not(liar):
+    placed = {name: {**member(name), "dc": "dc1", "rack": "r1"} for name in FOUNDERS}
+    others = {name: {**member(name), "dc": "dc2", "rack": "r2"} for name in FOUNDERS}
+    releases = {"n1": "5", "n2": "5", "n3": "6"}
+    shown = [f'restarted {node} version v {{"release": "{release}"}}' for node, release in releases.items()]
+    told = {node: others if release == "6" else placed for node, release in releases.items()}
+    accounts = {node: account(node, FOUNDERS, **told[node]) for node in FOUNDERS}
+    assert verdict([], [*shown, *accounts.values()]).doubts == ()
+    accounts[liar] = account(liar, FOUNDERS, **(told[liar] | {"n2": {**member("n2"), "dc": "dc3", "rack": "r1"}}))
+    doubts = [doubt.text for doubt in verdict([], [*shown, *accounts.values()]).doubts]
+    assert [f"the data centre or rack of {ADDRESS['n2']}" in text for text in doubts] == [True] * (
+        releases[liar] == "5"
+    )
+
+
+@pytest.mark.parametrize("changed", ["other", None])
+def test_directories_that_give_a_node_two_host_ids_are_in_doubt(changed):
+    directory = registered(dict.fromkeys(FOUNDERS, "JOINED"))
+    other = directory | {ADDRESS["n2"]: {**directory[ADDRESS["n2"]], "host_id": changed}}
+    again = all_say(FOUNDERS, directory=directory, phase="restarted")
+    assert verdict([], [*all_say(FOUNDERS, directory=directory), *again]).doubts == ()
+    for accounts in (
+        [account("n1", FOUNDERS, directory=other), *all_say(FOUNDERS, ("n2", "n3"), directory=directory)],
+        [*all_say(FOUNDERS, directory=other), *again],
+    ):
+        texts = [doubt.text for doubt in verdict([], accounts).doubts]
+        assert f"directories differ in the host id of {ADDRESS['n2']}" in texts
+
+
 def test_two_nodes_with_one_id_are_in_doubt_also_while_another_one_is_of_unknown_state():
     """Only nodes of the operation itself may be in between."""
     unknown = operation("bootstrap", {"n4": "normal"}, "info")
