@@ -305,7 +305,11 @@ def test_nodes_of_two_releases_may_name_places_differently_and_those_of_one_may_
     placed = {name: {**member(name), "dc": "dc1", "rack": "r1"} for name in FOUNDERS}
     others = {name: {**member(name), "dc": "dc2", "rack": "r2"} for name in FOUNDERS}
     releases = {"n1": "5", "n2": "5", "n3": "6"}
-    shown = [f'restarted {node} version v {{"release": "{release}"}}' for node, release in releases.items()]
+    shown = [
+        f'{phase} {node} version v {{"release": "{release}"}}'
+        for phase in ("settled", "restarted")
+        for node, release in releases.items()
+    ]
     told = {node: others if release == "6" else placed for node, release in releases.items()}
     accounts = {node: account(node, FOUNDERS, **told[node]) for node in FOUNDERS}
     assert verdict([], [*shown, *accounts.values()]).doubts == ()
