@@ -12,13 +12,15 @@ from typing import Any, Final, Literal, TypeAlias
 
 from schemaquake.harness.model.operation import JSON
 
-__all__ = ["Promise", "UpgradeOperation", "Upgrades"]
+__all__ = ["LAST_STAGE", "STAGES", "Promise", "UpgradeOperation", "Upgrades"]
 
 _Note: TypeAlias = tuple[Mapping[str, Any], Mapping[str, Any]]
 
 Promise: TypeAlias = Literal["refused", "unsupported", "unknown"]
 
-_STAGES: Final = frozenset({"node", "back", "finish"})
+LAST_STAGE: Final = "finish"
+STAGES: Final = frozenset({"node", "back", LAST_STAGE})
+"""What an operation is about: a node, a node that is taken back, and the end of the upgrade."""
 _PROMISES: Final[Mapping[JSON, Promise]] = {"refused": "refused", "unsupported": "unsupported"}
 _END: Final = 2**63 - 1
 
@@ -58,7 +60,7 @@ class Upgrades:
         """Why operations did not begin, a sentence each."""
         for event, value in notes:
             parameters = value.get("parameters")
-            if isinstance(parameters, Mapping) and parameters.get("stage") in _STAGES and "operation" in value:
+            if isinstance(parameters, Mapping) and parameters.get("stage") in STAGES and "operation" in value:
                 (begun if event["type"] == "invoke" else ended).setdefault(value["operation"], (event, value))
         self.operations: Sequence[UpgradeOperation] = [_operation(begun[number], ended.get(number)) for number in begun]
         names = {event["f"] for event, _ in begun.values()}
@@ -81,7 +83,7 @@ class Upgrades:
     @property
     def finished(self) -> UpgradeOperation | None:
         """The operation that ended the upgrade with an acknowledgement; None if none did."""
-        return next((one for one in self.operations if one.stage == "finish" and one.outcome == "ok"), None)
+        return next((one for one in self.operations if one.stage == LAST_STAGE and one.outcome == "ok"), None)
 
     @property
     def mixed(self) -> tuple[int, int] | None:
@@ -90,7 +92,7 @@ class Upgrades:
             return None
         begins = min(one.invoked for one in self.operations)
         if self.promises.get("until") == "nodes":
-            nodes = [one for one in self.operations if one.stage != "finish"]
+            nodes = [one for one in self.operations if one.stage != LAST_STAGE]
             whole = all(one.outcome == "ok" for one in nodes) and not self.skipped
             return begins, max(one.ends for one in nodes) if nodes and whole else _END
         return begins, _END if self.finished is None else self.finished.ends
@@ -117,11 +119,11 @@ class Upgrades:
 
     def _certainly_mixed_until(self, end: int) -> int:
         """Return the time up to which changes are certainly not allowed: the last step may allow them before it has ended."""
-        return min([end, *(one.invoked for one in self.operations if one.stage == "finish")])
+        return min([end, *(one.invoked for one in self.operations if one.stage == LAST_STAGE)])
 
     def side_of(self, node: str | None, invoked: int, completed: int) -> Literal["old", "new"] | None:
         """Return which version the node was all that time; None if it may have changed meanwhile."""
-        own = [one for one in self.operations if one.node == node and one.stage != "finish"]
+        own = [one for one in self.operations if one.node == node and one.stage != LAST_STAGE]
         if any(one.invoked <= completed and invoked <= one.ends for one in own):
             return None
         before = [one for one in own if one.ends < invoked]

@@ -15,6 +15,7 @@ from typing import Any, Final
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.notes import Note, traits_of
 from schemaquake.checkers.evidence.schema_changes import SchemaObject
+from schemaquake.checkers.evidence.upgrades import LAST_STAGE, STAGES
 from schemaquake.checkers.findings.explanation import listing
 from schemaquake.harness.model.membership import MEMBER_STATES, TopologyChange, expected_states
 
@@ -33,6 +34,8 @@ _OUTCOMES: Final = frozenset({"ok", "fail", "info"})
 _BEFORE: Final = {"heal": "final-settled", "restart": "final-restarted"}
 """The moments of which every run has a note, and the phase that comes after it."""
 _ROUNDING_S: Final = 1.0
+_ROUNDED_S: Final = 0.1
+"""How far sums of rounded times may be apart."""
 _ORDER: Final = ("ok", "fail", "info")
 _SNAPSHOT: Final = "snapshot"
 """A word of the command by which a node is asked for a snapshot, and of no other one."""
@@ -185,10 +188,13 @@ def find_strange_operations(evidence: Evidence) -> Iterator[str]:
                 _find_strange_end(asked, note),
                 _find_strange_reload(evidence, asked, note),
                 _find_strange_everyday(asked, note),
+                _find_strange_upgrade(asked, note),
+                _find_strange_length(asked, note),
             )
             strange = next(found, None)
             if strange is not None:
                 yield f"operation {number} on the topology ended as none can: {strange}"
+    yield from _find_strange_steps(evidence)
 
 
 def _find_strange_end(asked: Note, ended: Note) -> Iterator[str]:
@@ -214,8 +220,8 @@ def _find_strange_end(asked: Note, ended: Note) -> Iterator[str]:
     if any(attempt["timed_out"] and attempt["outcome"] == "ok" for attempt in attempts):
         yield "an attempt was acknowledged, and had not ended within its limit"
     outcomes = [attempt["outcome"] for attempt in attempts]
-    if kind == "ok" and "ok" not in outcomes:
-        yield "it was acknowledged, and no attempt was"
+    if kind == "ok" and outcomes[-1:] != ["ok"]:
+        yield "it was acknowledged, and its last attempt was not"
     if kind == "fail" and set(outcomes) == {"info"}:
         yield "it failed, and no attempt did"
 
@@ -264,6 +270,45 @@ def _find_strange_reload(evidence: Evidence, asked: Note, ended: Note) -> Iterat
         for node, at in snapshots.items()
     ):
         yield "a snapshot was asked for at another time than its attempts leave it"
+
+
+def _find_strange_upgrade(asked: Note, ended: Note) -> Iterator[str]:
+    """Yield where a step of an upgrade is another one at its end, or was acknowledged without a start as what the node is said to be."""
+    parameters, effect = asked.value.get("parameters"), ended.value.get("effect")
+    if not isinstance(parameters, dict) or parameters.get("stage") not in STAGES or not isinstance(effect, dict):
+        return
+    attempts = effect.get("attempts") or []
+    if attempts and effect.get("stage") != parameters["stage"]:
+        yield "it ended as another stage than it began"
+    started = [attempt["command"] for attempt in attempts if attempt["outcome"] == "ok"]
+    becomes_other = parameters["stage"] != LAST_STAGE and ended.event["type"] == "ok"
+    if becomes_other and started and not started[-1].endswith(f"start as {effect.get('system')}"):
+        yield f"it was acknowledged, and no attempt started the node as {effect.get('system')}"
+
+
+def _find_strange_length(asked: Note, ended: Note) -> Iterator[str]:
+    """Yield where an operation that says how long it took lasted less than its attempts, or longer than there was time for."""
+    effect = ended.value.get("effect")
+    seconds = effect.get("seconds") if isinstance(effect, dict) else None
+    if not isinstance(effect, dict) or not isinstance(seconds, int | float):
+        return
+    least_s = sum(attempt["seconds"] for attempt in effect.get("attempts") or ())
+    if not least_s - _ROUNDED_S <= seconds <= _lasted_s(asked, ended) + _ROUNDING_S:
+        yield "it lasted less than its attempts, or longer than there was time for"
+
+
+def _find_strange_steps(evidence: Evidence) -> Iterator[str]:
+    """Yield the notes of steps that name none, or an operation that was not going on."""
+    going_on: set[Any] = set()
+    for event, value in evidence.notes.all:
+        if "becomes" in value and "operation" in value:
+            (going_on.add if event["type"] == "invoke" else going_on.discard)(value["operation"])
+        elif event["f"] == "operation-step":
+            step = value.get("step")
+            if value.get("operation") not in going_on:
+                yield f"number {event['index']} notes a step of an operation that was not going on"
+            elif not isinstance(step, str) or not step:
+                yield f"number {event['index']} notes a step, and not which"
 
 
 def _find_strange_everyday(asked: Note, ended: Note) -> Iterator[str]:

@@ -271,7 +271,7 @@ def test_a_node_that_gives_itself_another_host_id_is_strange() -> None:
         pytest.param(operation(parameters={}), id="other parameters"),
         pytest.param(operation(becomes={"n3": "left"}), id="another state"),
         pytest.param(operation(effect={"attempts": []}), id="acknowledged without an attempt"),
-        pytest.param(operation(effect={"attempts": [ATTEMPT | {"outcome": "info"}]}), id="no attempt was"),
+        pytest.param(operation(effect={"attempts": [ATTEMPT | {"outcome": "info"}]}), id="its last attempt was not"),
         pytest.param(operation(effect={"attempts": [ATTEMPT | {"outcome": "lie"}]}), id="an outcome that there is not"),
         pytest.param(operation(effect={"attempts": [ATTEMPT | {"seconds": 20.0}]}), id="an attempt that lasted longer"),
         pytest.param(operation(effect={"attempts": [ATTEMPT | {"timed_out": True}]}), id="at its limit"),
@@ -339,6 +339,84 @@ def test_a_host_id_does_not_change_between_the_last_two_notes_without_an_operati
     assert strange(*lines, note(60_000, "restart", joined)) == []
 
 
+def upgrade(
+    stage: str = "node", outcome: str = "ok", *attempts: dict[str, Any], at: int = 10_000, **effect: Any
+) -> list[str]:
+    """The upgrade of n2, or the end of all of it, of five seconds."""
+    value = {"operation": at, "nodes": ["n2"], "parameters": {"stage": stage}, "becomes": {"n2": "normal"}}
+    tried = attempts or (ATTEMPT | {"node": "n2", "command": "drain, stop, start as b"},)
+    done = {**value, "effect": {"attempts": list(tried), "seconds": 2.0, "stage": stage, "system": "b", **effect}}
+    return [
+        f"@{at} -- n2 invoke rolling-upgrade {orjson.dumps(value).decode()}",
+        f"@{at + 5000} -- n2 {outcome} rolling-upgrade {orjson.dumps(done).decode()}",
+        note(at + 5001, "operation", THREE),
+    ]
+
+
+DRAIN = ATTEMPT | {"node": "n2", "command": "nodetool drain", "outcome": "info"}
+REWRITE = ATTEMPT | {"node": "n2", "command": "nodetool upgradesstables"}
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param(upgrade(), id="a node"),
+        pytest.param(
+            upgrade("node", "ok", DRAIN, ATTEMPT | {"command": "start as b"}, seconds=4.0), id="at the second try"
+        ),
+        pytest.param(upgrade("node", "info", DRAIN), id="of unknown outcome"),
+        pytest.param(upgrade("finish", "ok", REWRITE), id="the end of it"),
+        pytest.param(upgrade("back"), id="taken back"),
+        pytest.param(upgrade(seconds=6.0), id="rounded"),
+        pytest.param(upgrade(seconds=None), id="of before times were noted"),
+    ],
+)
+def test_what_an_upgrade_may_say_is_not_strange(lines: list[str]) -> None:
+    assert strange(*notes(), *lines) == []
+
+
+@pytest.mark.parametrize(
+    ("lines", "text"),
+    [
+        pytest.param(upgrade("node", "ok", system="c"), "started the node as c", id="system"),
+        pytest.param(upgrade("node", "ok", REWRITE), "started the node as b", id="command"),
+        pytest.param(upgrade("back", "ok", REWRITE), "started the node as b", id="command of the way back"),
+        pytest.param(upgrade(seconds=1.5), "lasted less", id="shorter than its attempts"),
+        pytest.param(upgrade(seconds=6.2), "longer than there was time", id="longer than it was"),
+        pytest.param(
+            [line.replace('"stage":"node","system"', '"stage":"finish","system"') for line in upgrade()],
+            "another stage",
+            id="stage",
+        ),
+        pytest.param(
+            [line.replace('"stage":"node","system"', '"system"') for line in upgrade()], "another stage", id="no stage"
+        ),
+    ],
+)
+def test_an_upgrade_that_none_can_have_been_is_strange(lines: list[str], text: str) -> None:
+    (said,) = strange(*notes(), *lines)
+    assert text in said
+
+
+@pytest.mark.parametrize(
+    ("step", "is_strange"),
+    [
+        ({"operation": 10_000, "step": "drain"}, False),
+        ({"operation": 10_001, "step": "drain"}, True),
+        ({"step": "drain"}, True),
+        ({"operation": 10_000}, True),
+        ({"operation": 10_000, "step": ""}, True),
+    ],
+)
+def test_a_step_is_one_of_an_operation_that_goes_on(step: dict[str, Any], *, is_strange: bool) -> None:
+    for at in (10_001, 14_999):
+        line = f"@{at} -- info operation-step {orjson.dumps(step).decode()}"
+        assert (strange(*notes(), *upgrade(), line) != []) is is_strange
+    for at in (9_999, 15_001):
+        line = f"@{at} -- info operation-step {orjson.dumps(step).decode()}"
+        assert strange(*notes(), *upgrade(), line) != []
+
+
 def test_a_step_of_an_operation_is_no_end_of_it() -> None:
     step = '@12000 -- n3 info operation-step {"operation": 1, "step": "joining"}'
     assert strange(*notes(after=JOINED), *operation(), step) == []
@@ -347,9 +425,10 @@ def test_a_step_of_an_operation_is_no_end_of_it() -> None:
 @pytest.mark.parametrize("outcome", ["ok", "fail", "info"])
 def test_a_node_that_becomes_another_version_keeps_its_address_but_not_its_host_id(outcome: str) -> None:
     value = {"operation": 1, "nodes": ["n2"], "parameters": {"stage": "node"}, "becomes": {"n2": "normal"}}
+    effect = {"attempts": [ATTEMPT | {"command": "drain, stop, start as b"}], "stage": "node", "system": "b"}
     lines = [
-        f"@{at} -- n2 {kind} rolling-upgrade {orjson.dumps({**value, **effect}).decode()}"
-        for at, kind, effect in ((10_000, "invoke", {}), (15_000, outcome, {"effect": {"attempts": [ATTEMPT]}}))
+        f"@{at} -- n2 {kind} rolling-upgrade {orjson.dumps({**value, **told}).decode()}"
+        for at, kind, told in ((10_000, "invoke", {}), (15_000, outcome, {"effect": effect}))
     ]
     after = deepcopy(THREE)
     after["n2"]["host_id"] = "another"
@@ -570,7 +649,7 @@ def test_what_an_everyday_operation_may_say_is_not_strange(lines: list[str]) -> 
 @pytest.mark.parametrize(
     ("lines", "text"),
     [
-        pytest.param(everyday("flush", "ok"), "what was attempted|nothing was attempted|no attempt was", id="nothing"),
+        pytest.param(everyday("flush", "ok"), "what was attempted|nothing was attempted|last attempt was not", id="nothing"),
         pytest.param(everyday("flush", "ok", FLUSH, effect={"kind": "scrub"}), "another kind", id="kind"),
         pytest.param(everyday("flush", "ok", FLUSH | {"node": "n2"}), "another node", id="node"),
         pytest.param(everyday("flush", "ok", FLUSH, takes_down=True), "takes_down", id="takes nothing down"),
@@ -579,7 +658,7 @@ def test_what_an_everyday_operation_may_say_is_not_strange(lines: list[str]) -> 
         pytest.param(everyday("restore", "ok", SNAPSHOT, REFRESH, argument="other"), "does not name", id="snapshot"),
         pytest.param(
             everyday("restore", "ok", SNAPSHOT, REFRESH | {"outcome": "info"}, argument="schemaquake0"),
-            "outcome is not",
+            "last attempt was not",
             id="not taken up",
         ),
         pytest.param(everyday("flush", "info", FLUSH), "outcome is not", id="acknowledged"),
