@@ -92,7 +92,10 @@ class SchemaChanges:
         """Those that may have taken effect; whether it was this one is open where another may have come before it."""
         if (twins := _may_be_no_ops(self.possible)) and mistakes_no_ops():
             self.possible = [_left_open(one) if one.index in twins else one for one in self.possible]
-        self._texts = [operation for operation in self.all if operation.f == "cql" and _may_change(operation)]
+        self.free_texts: Sequence[PairedOperation] = [
+            operation for operation in self.all if operation.f == "cql" and _may_change(operation)
+        ]
+        """The possible statements in free text that may have changed the schema."""
         self._texts_of: dict[str, Sequence[PairedOperation]] = {}
         self._creates: dict[SchemaObject, Sequence[PairedOperation]] = {}
         self._drops: dict[SchemaObject, Sequence[PairedOperation]] = {}
@@ -108,7 +111,7 @@ class SchemaChanges:
     @property
     def acknowledged(self) -> bool:
         """True if any schema change at all, free text included, was acknowledged."""
-        return any(operation.acknowledged for operation in (*self.possible, *self._texts))
+        return any(operation.acknowledged for operation in (*self.possible, *self.free_texts))
 
     def on(self, subject: SchemaObject) -> Sequence[PairedOperation]:
         """Return the possible changes of this very object, in order of invocation."""
@@ -142,7 +145,7 @@ class SchemaChanges:
     def texts(self, keyspace: str) -> Sequence[PairedOperation]:
         """Return the possible statements in free text that may have changed anything in this keyspace."""
         if keyspace not in self._texts_of:
-            self._texts_of[keyspace] = [text for text in self._texts if _concerns(text, keyspace)]
+            self._texts_of[keyspace] = [text for text in self.free_texts if _concerns(text, keyspace)]
         return self._texts_of[keyspace]
 
     def failed(self, subject: SchemaObject) -> Iterator[PairedOperation]:

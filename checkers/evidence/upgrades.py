@@ -80,6 +80,10 @@ class Upgrades:
         """The source of the promises; empty if none is known."""
         return str(self.promises.get("source") or "")
 
+    def on(self, node: str | None) -> Sequence[UpgradeOperation]:
+        """List the operations that made this node another version, in order: all of its own but the end of the upgrade."""
+        return [one for one in self.operations if one.node == node and one.stage != LAST_STAGE]
+
     @property
     def finished(self) -> UpgradeOperation | None:
         """The operation that ended the upgrade with an acknowledgement; None if none did."""
@@ -123,7 +127,7 @@ class Upgrades:
 
     def side_of(self, node: str | None, invoked: int, completed: int) -> Literal["old", "new"] | None:
         """Return which version the node was all that time; None if it may have changed meanwhile."""
-        own = [one for one in self.operations if one.node == node and one.stage != LAST_STAGE]
+        own = self.on(node)
         if any(one.invoked <= completed and invoked <= one.ends for one in own):
             return None
         before = [one for one in own if one.ends < invoked]

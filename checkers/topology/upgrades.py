@@ -22,7 +22,7 @@ import orjson
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.option_values import can_be
-from schemaquake.checkers.evidence.schema_changes import SchemaChanges, certainly_applied, target
+from schemaquake.checkers.evidence.schema_changes import certainly_applied, target
 from schemaquake.checkers.evidence.upgrades import UpgradeOperation, Upgrades
 from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
@@ -30,6 +30,7 @@ from schemaquake.checkers.findings.explanation import listing, phase_text, secon
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.findings.tally import Tally
 from schemaquake.checkers.run.log_rules import find_rule
+from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict
@@ -62,8 +63,9 @@ class UpgradesChecker:
         for operation in upgrades.operations:
             tally.judge(*_judge(operation, evidence))
         fates = Counter[str]()
-        for change in evidence.operations(SchemaChanges.functions):
+        for change in evidence.operations(SCHEMA_CHANGES):
             tally.judge(_judge_change(change, upgrades, fates, evidence))
+        tally.doubt(*(doubt for text in evidence.changes.free_texts for doubt in _doubt_text(text, upgrades)))
         for finding in _judge_releases(evidence, upgrades):
             tally.judge(finding)
         tally.doubt(*_find_strange_effects(upgrades), *_find_strange_releases(evidence, upgrades))
@@ -95,12 +97,11 @@ def _judge(operation: UpgradeOperation, evidence: Evidence) -> Iterator[Anomaly 
     hit = [f.nemesis for f in faults if not f.nodes or operation.node in f.nodes]
     failed = [attempt for attempt in operation.attempts if attempt.get("outcome") == "info"]
     ended = [attempt for attempt in failed if _is_failed_start(attempt)]
-    if ended and not hit:
-        rule = find_rule(str(ended[0].get("answer")), level="ERROR", boot=1, nemeses=())
-        if rule is not None and rule.means == "environment":
-            yield Doubt("undecided", f"{operation.node} did not start: {rule.explanation}")
-        else:
-            yield _report_start(operation, ended)
+    own = [attempt for attempt in ended if _find_reason(attempt) is None]
+    if own and not hit:
+        yield _report_start(operation, own)
+    elif ended and not hit:
+        yield Doubt("undecided", f"{operation.node} did not start: {_find_reason(ended[0])}")
     elif operation.outcome != "ok":
         why = f", and {listing(sorted(set(hit)))} may be why" if hit else f": {_answer(operation)}"
         yield Doubt("undecided", f"{what} did not succeed{why}")
@@ -109,6 +110,12 @@ def _judge(operation: UpgradeOperation, evidence: Evidence) -> Iterator[Anomaly 
 def _is_failed_start(attempt: Mapping[str, Any]) -> bool:
     """Tell if the server of the other version was started and ended by itself."""
     return not attempt.get("timed_out") and "start as" in str(attempt.get("command"))
+
+
+def _find_reason(attempt: Mapping[str, Any]) -> str | None:
+    """Return what of the machine, and not of the server, ended a start; None if nothing of it."""
+    rule = find_rule(str(attempt.get("answer")), level="ERROR", boot=1, nemeses=())
+    return rule.explanation if rule is not None and rule.means == "environment" else None
 
 
 def _report_start(operation: UpgradeOperation, attempts: Sequence[Mapping[str, Any]]) -> Anomaly:
@@ -145,7 +152,7 @@ def _judge_end(operation: UpgradeOperation, evidence: Evidence, faults: Sequence
         return
     taken = [
         change
-        for change in evidence.operations(SchemaChanges.functions)
+        for change in evidence.operations(SCHEMA_CHANGES)
         if certainly_applied(change)
         and change.completed is not None
         and upgrades.promise_on(change.node, change.invoked, change.completed) is not None
@@ -178,7 +185,7 @@ def _judge_change(
     fates[f"{_SIDES[promise]}, {_FATES[change.type]}"] += 1
     if promise != "refused" or not certainly_applied(change) or _may_change_nothing(change, evidence):
         return None
-    node = [one for one in upgrades.operations if one.node == change.node and one.stage != "finish"][-1]
+    node = [one for one in upgrades.on(change.node) if one.ends < change.invoked][-1]
     return anomaly(
         "accepted-in-mixed-versions",
         objects=[change.key] if change.key else [],
@@ -191,6 +198,17 @@ def _judge_change(
             "it acknowledged T1.",
         ),
     )
+
+
+def _doubt_text(text: PairedOperation, upgrades: Upgrades) -> Iterator[Doubt]:
+    """Yield the statement in free text that was taken although a change was to be refused: nobody asked what it changed."""
+    if text.completed is None or not text.acknowledged:
+        return
+    if upgrades.promise_on(text.node, text.invoked, text.completed) == "refused":
+        yield Doubt(
+            "undecided",
+            f"op {text.index}, a statement in free text, was taken by {text.node}: it may have changed nothing",
+        )
 
 
 def _may_change_nothing(change: PairedOperation, evidence: Evidence) -> bool:
@@ -273,7 +291,7 @@ def _find_strange_releases(evidence: Evidence, upgrades: Upgrades) -> Iterator[D
 
 def _due_release(node: str, begins: int, ends: int, upgrades: Upgrades, *, first: JSON) -> JSON:
     """Return the release that a node was from one time (ns) to another; None if it may have changed, or is not known."""
-    own = [one for one in upgrades.operations if one.node == node and one.stage != "finish"]
+    own = upgrades.on(node)
     if any(one.invoked <= ends and begins <= one.ends for one in own):
         return None
     before = [one for one in own if one.ends < begins]
@@ -285,9 +303,8 @@ def _due_release(node: str, begins: int, ends: int, upgrades: Upgrades, *, first
 
 def _judge_releases(evidence: Evidence, upgrades: Upgrades) -> Iterator[Anomaly]:
     """Find nodes whose own word of their release, in final readings, is not what was acknowledged."""
-    last = {one.node: one for one in upgrades.operations if one.stage != "finish"}
     for node, phase, release in _read_releases(evidence):
-        operation = last.get(node)
+        operation = next(reversed(upgrades.on(node)), None)
         if operation is None or operation.outcome != "ok" or operation.system is None:
             continue
         if operation.system.rpartition(":")[2] != release:

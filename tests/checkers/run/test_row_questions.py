@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import orjson
+import pyarrow as pa
 import pytest
-from histories import judged
+from histories import judged, observed
 
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.run.row_questions import find_strange_row_questions
+from schemaquake.harness.model.records import HISTORY, Records
 
 NOTES = [
     f'@{at} -- info phase {{"phase": "{phase}", "state": "{state}"}}'
@@ -107,6 +109,11 @@ def test_forms_and_levels_are_those_that_there_are(other: dict[str, Any], count:
         pytest.param(120, "restarted", 2, id="before the restart"),
         pytest.param(220, "restarted", 0, id="restarted"),
         pytest.param(20, "later", 1, id="no phase"),
+        pytest.param(195, "settled", 1, id="after the nodes settled"),
+        pytest.param(100, "settled", 0, id="at the very beginning"),
+        pytest.param(190, "settled", 0, id="at the very end"),
+        pytest.param(100, "racing", 1, id="another at the very beginning"),
+        pytest.param(190, "racing", 1, id="another at the very end"),
     ],
 )
 def test_a_label_is_that_of_the_phase_in_which_was_asked(at: int, label: str, count: int) -> None:
@@ -121,6 +128,67 @@ def test_an_insert_without_a_label_is_strange_among_others_with_one() -> None:
         "op 7 is labelled None, and was asked when settled",
     ]
     assert strange(*inserted(at=20, without=["phase"]), *inserted(at=30)) == []
+
+
+@pytest.mark.parametrize(("at", "when"), [(20, "at another time than"), (195, "at another time than")])
+def test_what_is_labelled_wrong_says_when_it_was_asked(at: int, when: str) -> None:
+    (said,) = strange(*inserted(at=at, phase="settled"))
+    assert said.endswith(f"is labelled settled, and was asked {when} when settled")
+
+
+@pytest.mark.parametrize("at", [100, 120, 190])
+def test_what_is_labelled_as_of_another_phase_says_in_which_it_was_asked(at: int) -> None:
+    (said,) = strange(*inserted(at=at, phase="racing"), *inserted(at=130, phase="settled"))
+    assert said.endswith("is labelled racing, and was asked when settled")
+
+
+def among(notes: Sequence[str], *lines: str) -> list[str]:
+    return list(find_strange_row_questions(Evidence.of(judged([*TABLE, *notes, *lines], (SHOWN,)))))
+
+
+def test_a_phase_that_has_no_end_bounds_nothing() -> None:
+    assert among((), *inserted(at=120, phase="settled")) == []
+    assert among(NOTES[:3], *inserted(at=120, phase="settled")) == []
+    (said,) = among([*NOTES[:2], *NOTES[4:]], *inserted(at=120, phase="restarted"))
+    assert said.endswith("was asked at another time than when restarted"), "a phase that was left out hides no other"
+
+
+def test_a_phase_goes_from_its_first_note_to_its_last() -> None:
+    again = NOTES[2].replace("@100", "@150")
+    notes = sorted([*NOTES, again], key=lambda line: int(line[1:].split()[0]))
+    assert among(notes, *inserted(at=170, phase="settled")) == []
+    (said,) = among(notes, *inserted(at=170, phase="racing"), *inserted(at=120, phase="settled"))
+    assert said.endswith("is labelled racing, and was asked when settled")
+    (said,) = among(notes, *inserted(at=195, phase="settled"))
+    assert said.endswith("at another time than when settled")
+
+
+def answered(kind: str, value: dict[str, Any] | None) -> list[str]:
+    """What is strange of an INSERT without a phase that ended so, with that value."""
+    question = {name: each for name, each in ROW.items() if name != "phase"}
+    rows = judged([*TABLE, *NOTES, *asked("insert", question)], (SHOWN,)).history.to_pylist()
+    ended = next(row for row in rows if row["f"] == "insert" and row["type"] == "ok")
+    ended |= {"type": kind, "value": None if value is None else orjson.dumps(value).decode()}
+    ended["error"] = None if kind == "ok" else "Timeout"
+    records = Records.of(pa.Table.from_pylist(rows, schema=HISTORY), observed(SHOWN))
+    return list(find_strange_row_questions(Evidence.of(records)))
+
+
+def test_only_an_answer_repeats_its_question() -> None:
+    assert answered("ok", ROW) == ["the question of op 5 does not say phase"]
+    assert answered("ok", None) == []
+    assert answered("fail", ROW) == []
+    assert answered("info", ROW) == []
+
+
+def test_a_question_without_its_table_is_judged_by_its_shape_alone() -> None:
+    (said,) = strange(*asked("insert", {"row": {"ghost": 1}, "consistency": "ONE"}, answer={}, key="k"))
+    assert said == "the question of op 5 does not say table"
+    bare = strange(*asked("insert", {"keyspace": "k", "table": "t"}, answer={}))
+    assert bare == [
+        "the question of op 5 does not say consistency and row",
+        "op 5 was acknowledged, and wrote a row without the whole key of k.t",
+    ]
 
 
 # ── columns ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -149,6 +217,16 @@ def test_a_column_that_something_may_have_given_it_is_taken(given: Sequence[str]
 
 def test_columns_of_a_table_that_is_older_than_the_history_are_not_known() -> None:
     assert strange(*inserted(**GHOST), table=()) == []
+
+
+@pytest.mark.parametrize("change", ["add-column k.t y:int", "rename-column k.t x>y", "alter-options k.t comment=x"])
+def test_a_change_of_a_table_that_is_older_than_the_history_does_not_tell_its_columns(change: str) -> None:
+    assert strange(*inserted(**GHOST), table=[f"@5 p0 n1 invoke {change}", "@6 p0 n1 ok"]) == []
+
+
+def test_a_row_of_what_may_be_a_view_need_not_have_the_key_of_the_table_of_that_name() -> None:
+    view = ['@5 p0 n1 invoke create-view k.t {"base": "s", "columns": null}', "@6 p0 n1 info"]
+    assert strange(*view, *inserted(row={"a": 1, "x": 3})) == []
 
 
 @pytest.mark.parametrize(
@@ -204,6 +282,8 @@ def test_a_column_of_the_key_that_may_have_another_name_is_not_missed() -> None:
 
 def test_a_read_lists_the_columns_that_it_asked_for() -> None:
     assert strange(*read(columns=["a", "x"])) == ["op 7 lists other columns than it asked for"]
+    assert strange(*read([{"a": 1, "x": 3}])) == ["op 7 lists other columns than it asked for"]
+    assert strange(*read([{"a": 1, "c": 2, "y": 3}])) == ["op 7 lists other columns than it asked for"]
     assert strange(*read(columns=["x", "c", "a", "x"])) == []
     assert strange(*read(columns=None)) == []
     assert strange(*read((), columns=["a", "x"])) == []
@@ -242,3 +322,24 @@ def test_a_compaction_has_a_class() -> None:
         value = {"options": {"compaction": compaction}}
         change = [f"@20 p9 n1 invoke alter-options k.t {orjson.dumps(value).decode()}", "@21 p9 n1 ok"]
         assert len(strange(*change, shown=shown)) == count
+    twice = [
+        line
+        for at in (20, 30)
+        for line in (
+            f'@{at} p{at} n1 invoke alter-options k.t {{"options": {{"compaction": {{"min_threshold": {at}}}}}}}',
+            f"@{at + 1} p{at} n1 ok",
+        )
+    ]
+    assert strange(*twice, shown=shown) == ["op 5 was acknowledged, and its compaction has no class"], "the first alone"
+
+
+def test_of_several_options_that_no_table_has_the_first_change_is_named() -> None:
+    twice = [
+        line
+        for at in (20, 30)
+        for line in (
+            f'@{at} p{at} n1 invoke alter-options k.t {{"options": {{"ghost{at}": 1, "comment": "x"}}}}',
+            f"@{at + 1} p{at} n1 ok",
+        )
+    ]
+    assert strange(*twice) == ["op 5 was acknowledged, and no table has an option ghost20"]

@@ -238,7 +238,17 @@ def test_an_acknowledged_operation_says_what_was_done_and_what_the_node_is(attem
     assert not any("was acknowledged" in one for one in doubts(*NODES[:4], *failed)), "one that was not need not"
 
 
+def test_an_operation_that_failed_hides_no_other_one_that_says_nothing():
+    failed = stage(1, "n1", 100, 200, outcome="info", attempts=[ENDED | {"timed_out": True}])
+    said = doubts(*failed, *stage(2, "n2", 300, 400, attempts=()))
+    assert said[1:] == ["op 2 on n2 was acknowledged, and its note says of no attempt that it succeeded"]
+    lies = [f'settled {node} version v {{"epoch": null, "release": "5.0.9"}}' for node in ("n1", "n2")]
+    result = verdict(*failed, *stage(2, "n2", 300, 400), observations=lies)
+    assert [(one.type, one.nodes) for one in result.anomalies] == [("upgrade-without-effect", ("n2",))]
+
+
 def test_promises_are_those_of_the_whole_upgrade():
+    assert doubts(*stage(1, "n1", 100, 200, outcome=None)) == ["the upgrade of n1 was begun and has no end"]
     other = stage(3, "n3", 500, 600, schema_changes={"old": "unsupported", "new": "unsupported"})
     assert doubts(*NODES[:4], *other, *END) == [
         "the operations of the upgrade name different promises for mixed versions"
@@ -321,3 +331,307 @@ def test_an_outcome_that_says_nothing_of_use_is_read_as_one_that_says_nothing(ef
         f'@200 -- n1 info rolling-upgrade {value}, "effect": {effect}}}',
     ]
     assert found(*lines, *change("n1", 250, 260)) == ([], ["undecided"])
+
+
+def texts(*lines, observations=()):
+    result = verdict(*lines, observations=observations)
+    return [one.explanation for one in result.anomalies], [doubt.text for doubt in result.doubts]
+
+
+def skipped(at_ms=650):
+    return f'@{at_ms} -- info operation-skipped {{"nemesis": "rolling-upgrade", "nodes": ["n3"], "reason": "no time"}}'
+
+
+def test_the_place_where_an_upgrade_stopped_names_the_nodes_that_had_become_the_newer_version():
+    failed = stage(2, "n2", 300, 400, outcome="info", attempts=[])
+    back = stage(2, "n2", 300, 400, stage="back", system=OLD)
+    (_, (place, *_)) = texts(*stage(1, "n1", 100, 200), *failed, skipped())
+    assert place == "the upgrade stopped after n1: no time"
+    assert texts(*stage(1, "n1", 100, 200), *back, skipped()) == ([], ["the upgrade stopped after n1: no time"])
+    (_, (place, *_)) = texts(*stage(2, "n2", 300, 400, outcome="info", attempts=[]), skipped())
+    assert place == "the upgrade stopped before its first node: no time"
+    unended = stage(2, "n2", 300, 400, outcome=None)
+    assert texts(*stage(1, "n1", 100, 200), *unended, skipped())[1] == [
+        "the upgrade stopped after n1: no time",
+        "the upgrade of n2 was begun and has no end",
+    ]
+    begun = stage(4, "n1", 300, 400, stage="finish")
+    assert texts(*stage(1, "n2", 100, 200), *begun, skipped())[1] == ["the upgrade stopped after n2: no time"]
+
+
+def test_the_node_that_goes_back_is_judged_as_a_node_and_not_as_the_end_of_the_upgrade():
+    ended = {**ENDED, "command": f"drain, stop, start as {OLD}"}
+    back = stage(2, "n1", 300, 400, stage="back", outcome="info", attempts=[ended], system=OLD)
+    (finding,) = verdict(*stage(1, "n1", 100, 200), *back).anomalies
+    assert (finding.type, finding.ops) == ("upgrade-start-failure", (2,))
+    assert finding.explanation.startswith(f"Let  op 2: the upgrade of n1 to {NEW} at 0.300 s -> info at 0.400 s")
+    unended = stage(2, "n1", 300, 400, stage="back", outcome=None)
+    assert texts(*stage(1, "n1", 100, 200), *unended)[1] == ["the upgrade of n1 was begun and has no end"]
+    finish = stage(4, "n1", 700, 800, stage="finish", outcome=None)
+    assert texts(*NODES, *finish)[1] == ["the end of the upgrade was begun and has no end"]
+
+
+def test_a_failed_start_says_what_was_tried_and_what_it_was_answered():
+    first = {**ENDED, "answer": "exit code 1: one"}
+    last = {**ENDED, "answer": "exit code 1: two"}
+    tried = {"outcome": "fail", "command": "nodetool drain", "answer": "busy", "timed_out": False}
+    slow = {**ENDED, "timed_out": True}
+    (finding,) = verdict(*stage(1, "n1", 100, 200, outcome="info", attempts=[tried, slow, first, last])).anomalies
+    assert finding.evidence == {"to": NEW, "attempts": [first, last], "outcome": "info"}
+    assert (finding.objects, finding.nodes, finding.ops) == (("n1",), ("n1",), (0,))
+    assert finding.explanation == (
+        f"Let  op 0: the upgrade of n1 to {NEW} at 0.100 s -> info at 0.200 s\n"
+        f"Then its server was drained and ended, and no fault was on it, so one of {NEW} must start with its data.\n"
+        "     But that ended by itself: exit code 1: one."
+    )
+    (finding,) = verdict(*stage(1, "n1", 100, 200, attempts=[first, SERVED])).anomalies
+    assert finding.explanation.endswith("that ended by itself: exit code 1: one. It did when it was started again.")
+
+
+def test_a_server_that_dies_of_a_defect_is_a_finding_and_an_attempt_that_says_nothing_is_none():
+    defect = {**ENDED, "answer": "exit code 3: java.lang.NullPointerException"}
+    assert found(*stage(1, "n1", 100, 200, outcome="info", attempts=[defect])) == (["upgrade-start-failure"], [])
+    for empty in ({}, {**ENDED, "outcome": None}):
+        assert found(*stage(1, "n1", 100, 200, outcome="info", attempts=[empty])) == ([], ["undecided"])
+        assert found(*stage(1, "n1", 100, 200, attempts=[empty])) == ([], ["incomplete-run"])
+    drained = {**ENDED, "command": "nodetool drain"}
+    assert texts(*stage(1, "n1", 100, 200, outcome="info", attempts=[SERVED, drained])) == (
+        [],
+        [
+            "the upgrade of n1 did not succeed: `nodetool drain` was answered with exit code 3: Unknown type",
+        ],
+    )
+    silent = {**ENDED, "command": "nodetool drain", "answer": ""}
+    assert texts(*stage(1, "n1", 100, 200, outcome="fail", attempts=[silent]))[1] == [
+        "the upgrade of n1 did not succeed: `nodetool drain` was answered with nothing"
+    ]
+    assert texts(*stage(1, "n1", 100, 200, outcome="fail", attempts=[]))[1] == [
+        "the upgrade of n1 did not succeed: nothing was asked for, because the cluster was not as it had to be"
+    ]
+
+
+def test_a_full_disk_explains_no_other_attempt_that_ended_of_a_defect():
+    full = {**ENDED, "answer": "exit code 3: java.io.IOException: No space left on device"}
+    memory = {**ENDED, "answer": "exit code 3: java.lang.OutOfMemoryError: Java heap space"}
+    for attempts in ([full, ENDED], [ENDED, full]):
+        (finding,) = verdict(*stage(1, "n1", 100, 200, outcome="info", attempts=attempts)).anomalies
+        assert (finding.type, finding.evidence["attempts"]) == ("upgrade-start-failure", [ENDED])
+        assert "exit code 3: Unknown type" in finding.explanation
+    assert texts(*stage(1, "n1", 100, 200, outcome="info", attempts=[full, memory])) == texts(
+        *stage(1, "n1", 100, 200, outcome="info", attempts=[full])
+    )
+    assert texts(*stage(1, "n1", 100, 200, outcome="info", attempts=[memory])) != texts(
+        *stage(1, "n1", 100, 200, outcome="info", attempts=[full])
+    )
+
+
+def test_a_fault_that_is_on_no_node_alone_explains_a_start_and_is_named():
+    value = '{"id": 9, "nemesis": "net", "nodes": [], "parameters": {}}'
+    everywhere = [f"@120 -- info fault-begins {value}", f"@130 -- info fault-ends {value}"]
+    failed = stage(1, "n1", 100, 200, outcome="info", attempts=[ENDED])
+    assert texts(*failed, *everywhere)[1] == ["the upgrade of n1 did not succeed, and net may be why"]
+    assert found(*stage(1, "n1", 100, 200), *everywhere) == ([], []), "it did succeed"
+
+
+def test_the_end_that_is_not_reached_cites_the_changes_that_were_certainly_taken_meanwhile():
+    refused = stage(4, "n1", 700, 800, stage="finish", outcome="fail", attempts=[REFUSED, {**REFUSED, "answer": "no"}])
+    beside = [
+        *change("n3", 20, 30, name="before"),
+        *change("n3", 210, 220, REFUSAL, name="refused"),
+        *change("n3", 230, 240, "info T", name="unknown", process=1),
+        *change("n3", 810, 820, name="after"),
+        "@910 p7 n3 invoke create-table k.open a:int*",
+    ]
+    (finding,) = verdict(
+        *NODES, *refused, *beside, *change("n3", 250, 260), *change("n3", 270, 280, name="u")
+    ).anomalies
+    assert (finding.type, finding.evidence["accepted"], len(finding.ops)) == ("upgrade-does-not-end", 2, 3)
+    assert finding.evidence["to"] == NEW
+    assert [one["answer"] for one in finding.evidence["attempts"]] == ["mismatching", "no"]
+    assert (finding.objects, finding.nodes) == (("n1",), ("n1",))
+    text = finding.explanation
+    assert " 2 schema changes were acknowledged while versions were mixed." in text
+    assert "k.before" not in text
+    assert text.endswith("But `nodetool cms initialize` was answered with no.")
+    assert f"the end of the upgrade on n1 to {NEW} at 0.700 s -> fail at 0.800 s" in text
+    (finding,) = verdict(*NODES, *refused).anomalies
+    assert "schema changes" not in finding.explanation
+    assert texts(*NODES, *refused, *fault(710, 720, "n2"))[1] == [
+        "the end of the upgrade did not succeed, and kill may be why"
+    ]
+
+
+def test_many_changes_are_counted_and_five_of_them_are_shown():
+    refused = stage(4, "n1", 7000, 7100, stage="finish", outcome="fail", attempts=[REFUSED])
+    many = [line for n in range(101) for line in change("n3", 210 + n * 2, 211 + n * 2, name=f"t{n}")]
+    (finding,) = verdict(*NODES, *refused, *many).anomalies
+    assert (finding.evidence["accepted"], len(finding.ops)) == (101, 101)
+    assert "T5" in finding.explanation
+    assert "T6" not in finding.explanation
+
+
+def test_the_operation_that_had_made_the_node_the_newer_version_is_cited():
+    to_and_fro = (
+        *stage(1, "n1", 100, 200),
+        *stage(2, "n1", 300, 400, stage="back", system=OLD),
+        *stage(3, "n1", 500, 600),
+        *stage(4, "n2", 610, 620),
+        *stage(5, "n0", 640, 645),
+    )
+    (finding,) = verdict(*to_and_fro, *change("n1", 250, 260)).anomalies
+    assert (finding.objects, finding.nodes, finding.ops) == (("k.t",), ("n1",), (0, 2))
+    assert finding.evidence == {"to": NEW, "source": "NEWS.txt of 6.0"}
+    (finding,) = verdict(*to_and_fro, *change("n1", 650, 660)).anomalies
+    assert finding.ops == (4, 10)
+    assert found(*to_and_fro, *change("n1", 450, 460)) == ([], [])
+
+
+def test_a_statement_in_free_text_is_a_doubt_if_it_may_have_changed_the_schema():
+    def text(node, begins_ms, ends_ms, statement, answer="ok"):
+        return [
+            f"@{begins_ms} p5 {node} invoke cql {orjson.dumps({'statement': statement}).decode()}",
+            f"@{ends_ms} p5 {node} {answer}",
+        ]
+
+    creates = "CREATE TABLE k.t (a int PRIMARY KEY)"
+    assert texts(*NODES, *END, *text("n1", 250, 260, creates)) == (
+        [],
+        ["op 2, a statement in free text, was taken by n1: it may have changed nothing"],
+    )
+    for legal in (
+        text("n1", 250, 260, "INSERT INTO k.t (a) VALUES (1)"),
+        text("n1", 250, 260, creates, REFUSAL),
+        text("n1", 250, 260, creates, "info T"),
+        text("n3", 250, 260, creates),
+        text("n1", 50, 60, creates),
+        text("n1", 850, 860, creates),
+        text("n1", 250, 260, creates)[:1],
+    ):
+        assert texts(*NODES, *END, *legal) == ([], [])
+    refused = stage(4, "n1", 700, 800, stage="finish", outcome="fail", attempts=[REFUSED])
+    (finding,) = verdict(*NODES, *refused, *text("n3", 250, 260, creates)).anomalies
+    assert finding.evidence["accepted"] == 0
+
+
+def test_settings_of_another_object_or_of_a_later_change_are_no_excuse():
+    def asked(at_ms, options, name="t", process=0):
+        value = orjson.dumps({"keyspace": "k", "name": name, "options": options}).decode()
+        return [f"@{at_ms} p{process} n1 invoke alter-options k.{name} {value}", f"@{at_ms + 5} p{process} n1 ok"]
+
+    own = asked(250, {"comment": "x"})
+    accused = (["accepted-in-mixed-versions"], [])
+    assert found(*NODES, *END, *own, *asked(30, {"comment": "x"})) == ([], [])
+    for other in ("s", "u"):
+        assert found(*NODES, *END, *own, *asked(30, {"comment": "x"}, other)) == accused
+        shown = [f'settled n2 table k.{other} id=1 a:int* {{"options": {{"comment": "x"}}}}']
+        assert found(*NODES, *END, *own, observations=shown) == accused
+    assert found(
+        *NODES, *END, *own, observations=['settled n2 table k.t id=1 a:int* {"options": {"comment": "x"}}']
+    ) == (
+        [],
+        [],
+    )
+    assert found(*NODES, *END, *own, observations=["settled n2 table k.t gone"]) == accused
+    later = asked(270, {"comment": "x"}, process=1)
+    later = [later[0].replace("n1", "n3"), later[1].replace("n1", "n3")]
+    assert found(*NODES, *END, *own, *later) == accused
+    created = [line.replace("a:int*", 'a:int* {"options": {"comment": "x"}}') for line in change("n1", 250, 260)]
+    assert found(*NODES, *END, *asked(30, {"comment": "x"}), *created) == accused, "a CREATE changes something always"
+
+
+def test_a_keyspace_may_have_had_its_replication_and_a_change_without_settings_changes_something():
+    def alter_keyspace(at_ms, factor):
+        value = f'{{"replication": {{"class": "SimpleStrategy", "replication_factor": {factor}}}}}'
+        return [f"@{at_ms} p0 n1 invoke alter-keyspace k {value}", f"@{at_ms + 5} p0 n1 ok"]
+
+    born = ["@10 p0 n1 invoke create-keyspace k", "@12 p0 n1 ok"]
+    assert found(*born, *NODES, *END, *alter_keyspace(250, 3)) == ([], [])
+    assert found(*born, *NODES, *END, *alter_keyspace(250, 2)) == (["accepted-in-mixed-versions"], [])
+    (finding,) = verdict(*born, *NODES, *END, *alter_keyspace(250, 2)).anomalies
+    assert finding.objects == ("k",)
+    none = ['@250 p0 n1 invoke alter-options k.t {"options": {}}', "@255 p0 n1 ok"]
+    assert found(*born, *NODES, *END, *none) == (["accepted-in-mixed-versions"], [])
+
+
+def test_what_nodes_say_in_the_end_is_held_against_their_own_last_operation():
+    def says(node, release, phase="settled"):
+        return [f'{phase} {node} version v {{"epoch": null, "release": "{release}"}}']
+
+    new, old, newer = "6.0-alpha2", "5.0.9", "7.0"
+    end = stage(4, "n1", 700, 800, stage="finish", system="cassandra:6.1")
+    accused = (["upgrade-without-effect"], [])
+    for node in ("n1", "n2", "n3"):
+        assert found(*NODES, *end, observations=says(node, new)) == ([], [])
+        assert found(*NODES, *end, observations=says(node, old)) == accused
+        assert found(*NODES, *end, observations=says(node, newer, "restarted")) == accused
+    back = (*stage(1, "n1", 100, 200), *stage(2, "n1", 300, 400, stage="back", system=OLD))
+    assert found(*back, observations=says("n1", old)) == ([], [])
+    assert found(*back, observations=says("n1", new)) == accused
+    assert found(*NODES[:4], observations=says("n3", old)) == ([], []), "nothing was done to it"
+    unended = stage(3, "n3", 500, 600, outcome=None)
+    assert found(*NODES[:4], *unended, observations=says("n3", old)) == ([], ["incomplete-run"])
+    silent = stage(3, "n3", 500, 600, system=None)
+    assert found(*NODES[:4], *silent, observations=says("n3", old)) == ([], ["incomplete-run"])
+    (finding,) = verdict(*NODES, *end, observations=says("n2", old)).anomalies
+    assert (finding.objects, finding.nodes, finding.ops) == (("n2",), ("n2",), (2,))
+    assert finding.evidence == {"phase": "settled", "release": old, "system": NEW}
+    assert finding.explanation.endswith("after the cluster settled it says that it is 5.0.9.")
+
+
+def test_only_the_word_of_a_node_itself_in_a_final_reading_is_such_a_word():
+    for row in (
+        'settled n1 table k.t id=1 a:int* {"release": "5.0.9"}',
+        'settled n1 view k.v id=1 a:int* {"release": "5.0.9"}',
+        'settled n1 version v {"epoch": null, "release": null}',
+        'settled n1 version v {"epoch": null, "release": 5}',
+        "settled n1 error NoHostAvailable",
+    ):
+        assert found(*NODES, *END, observations=[row]) in (([], []), ([], ["unread"])), row
+
+
+def test_on_the_way_each_node_is_held_against_its_own_operations():
+    old, new = "5.0.9", "6.0-alpha2"
+
+    def on_the_way(node, *shown, more=(), lines=(*NODES, *END)):
+        rows = [f'@{at} running {node} version v {{"epoch": null, "release": "{each}"}}' for at, each in shown]
+        return texts(*lines, observations=[*rows, *more])
+
+    legal = ((50, old), (150, old), (210, old), (250, old), (290, old), (410, new), (450, new), (550, new), (650, new))
+    assert on_the_way("n2", *legal) == ([], [])
+    assert on_the_way("n2", *legal[:7], (550, old)) == (
+        [],
+        ["at 0.550 s n2 says that it is 5.0.9, and it was 6.0-alpha2"],
+    )
+    assert on_the_way("n2", *legal[:2], (180, new)) == (
+        [],
+        ["at 0.180 s n2 says that it is 6.0-alpha2, and it was 5.0.9"],
+    )
+    for phase in ("settled", "restarted"):
+        lie = [f'{phase} n2 version v {{"epoch": null, "release": "{old}"}}']
+        given, said = on_the_way("n2", *legal, more=lie)
+        assert (len(given), said) == (1, []), "that is the finding alone"
+    back = (*stage(1, "n1", 100, 200), *stage(2, "n1", 300, 400, stage="back", system=OLD))
+    assert on_the_way("n1", (50, old), (250, new), (290, new), (410, old), (450, old), lines=back) == ([], [])
+    assert on_the_way("n1", (50, old), (250, new), (290, new), (410, old), (450, new), lines=back) == (
+        [],
+        ["at 0.450 s n1 says that it is 6.0-alpha2, and it was 5.0.9"],
+    )
+    assert on_the_way("n1", (50, old), (100, new)) == ([], []), "it began at that moment"
+    assert on_the_way("n1", (150, old), (200, old), (250, new)) == ([], []), "it ended at the moment of the one before"
+    nameless = stage(1, "n1", 100, 200, system=None)
+    assert len(on_the_way("n1", (50, old), (210, old), (250, old), lines=nameless)[1]) == 1, "it may be either"
+
+
+def test_a_node_that_does_not_say_what_it_is_is_named_once_and_others_are_read_all_the_same():
+    rows = [
+        '@50 running n1 version v {"epoch": null, "release": null}',
+        '@90 running n1 version v {"epoch": null, "release": null}',
+        '@91 running n2 version v {"epoch": null, "release": "5.0.9"}',
+        '@95 running n2 version v {"epoch": null, "release": "6.0-alpha2"}',
+        '@97 running n2 version v {"epoch": null, "release": "6.0-alpha2"}',
+        "@98 running n3 error NoHostAvailable",
+    ]
+    assert texts(*NODES, *END, observations=rows)[1] == [
+        "n1 does not say at 0.050 s which release it is",
+        "at 0.095 s n2 says that it is 6.0-alpha2, and it was 5.0.9",
+    ]
