@@ -8,7 +8,8 @@ Finds: `missing-member`, `ghost-member`, `ring-disagreement`, `failed-change-too
 
 A member that gossip does not call NORMAL, and a directory that contradicts the peers of the same node, are doubts. After an operation of unknown outcome its nodes may be members or not; the accounts must then still agree. What changed
 after a definite refusal is an accusation of its own. An operation that timed out while faults went on, or within its
-limit after them, is a doubt.
+limit after them, is a doubt; so is one that takes a node's disk away and did not end while rows had one replica: nobody may have
+those of that node to stream.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import listing, phase_text
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.findings.tally import Tally
+from schemaquake.checkers.quorum.levels import sum_factors
 from schemaquake.checkers.topology.accounts import IN_GOSSIP, OUTSIDE, Account, read_accounts, read_addresses
 from schemaquake.checkers.topology.operations import render_change
 from schemaquake.harness.model.membership import GONE, MemberState
@@ -501,6 +503,9 @@ def _judge_duration(case: _Case, operation: TopologyOperation) -> Anomaly | Doub
     what = f"{operation.f} of {listing(operation.nodes)} did not end within its limit"
     if faults:
         return Doubt("time", f"{what}, and {faults[-1].nemesis} may have held it up")
+    alone = _keyspaces_of_one_replica(case, operation) if operation.loses_disk else ()
+    if alone:
+        return Doubt("undecided", f"{what}, and it took the only replica of rows of {listing(alone)} away")
     return anomaly(
         "hanging-change",
         objects=operation.nodes,
@@ -513,6 +518,21 @@ def _judge_duration(case: _Case, operation: TopologyOperation) -> Anomaly | Doub
             f"{len(late)} attempts ran into it.",
         ),
     )
+
+
+def _keyspaces_of_one_replica(case: _Case, operation: TopologyOperation) -> Sequence[str]:
+    """Return the keyspaces that may have had one replica of each row while an operation went on, by what clients asked for."""
+    ends = operation.invoked if operation.completed is None else operation.completed
+    factors: dict[str, set[int]] = {}
+    for change in case.evidence.operations(("create-keyspace", "alter-keyspace")):
+        argument = change.argument
+        replication = argument.get("replication") if isinstance(argument, Mapping) else None
+        if change.key is None or not replication or not change.possible or change.invoked >= ends:
+            continue
+        if change.acknowledged and change.completed is not None and change.completed <= operation.invoked:
+            factors[change.key] = set()  # whatever it was before
+        factors.setdefault(change.key, set()).add(sum_factors(replication))
+    return sorted(keyspace for keyspace, known in factors.items() if 1 in known)
 
 
 def _report(

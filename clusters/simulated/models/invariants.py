@@ -429,8 +429,8 @@ class LogInvariants:
     def advances(self, node: Node, move: Moving, topology: Topology) -> None:
         """Take note of a node that is about to take the next step of a sequence.
 
-        Of the readers and writers of each of its ranges, in each data centre, a majority has to know the last step. Only keyspaces that
-        there were at that step, and are still, count.
+        Of the readers and writers of each of its ranges, in each data centre, a majority has to know the last step, without the node that
+        is removed or replaced. Only keyspaces that there were at that step, and are still, count.
         """
         step = self._steps.get((move.node, move.done))
         if step is None or (move.done == 1 and move.change != "leave"):
@@ -491,12 +491,13 @@ class LogInvariants:
 
 
 def _replicas_in(node: Node, move: Moving, topology: Topology, factors: Iterable[Copies]) -> Iterator[Sequence[str]]:
-    """Yield the readers and writers of each range that a change has locked, by data centre."""
+    """Yield the readers and writers of each range that a change has locked, by data centre, without a node that is removed or replaced."""
+    dead = move.replaced or (move.node if move.removed else None)
     for factor in factors:
         for span in move.plan(factor).locked:
             place = topology.place(span.end)
             names = (*topology.replicas(place, factor), *topology.writes(place, factor))
-            yield from node.by_data_center(names).values()
+            yield from node.by_data_center([name for name in names if name != dead]).values()
 
 
 def _definition(schema: Mapping[str, Any], table_id: str) -> Any:

@@ -2,14 +2,16 @@
 
 - q1 PREPARE: the ranges are locked; refused if another change has one of them
 - q2 START: the replicas to come are written to, too. A node that leaves waits for those who know PREPARE before
-- q3 a progress barrier: a majority of the readers and writers of every locked range, in each data centre, knows START
+- q3 a progress barrier: a majority of the readers and writers of every locked range, in each data centre, knows START; a node that is
+  removed or replaced does not count (`UnbootstrapAndLeave.barrier`, `BootstrapAndReplace.barrier`)
 - q4 rows are streamed to the replicas to come, strictly from those that lose the range
 - q5 MID: the replicas to come are read from
 - q6 a barrier again, for MID
 - q7 FINISH: the former ones are written to no more, and the locks are gone
 
-A barrier is asked for until it is passed (`progress_barrier_min_consistency_level` is EACH_QUORUM by default). A node that joins or
-takes a place goes on at its next start; one that leaves or moves when it is asked again. What is cancelled is as before PREPARE.
+A barrier is asked for until it is passed: EACH_QUORUM is the level that it begins with and, by default, the least one
+(`progress_barrier_min_consistency_level`); the real one gives up after an hour. A node that joins or takes a place goes on at its next
+start; one that leaves or moves when it is asked again. What is cancelled is as before PREPARE.
 """
 
 from __future__ import annotations
@@ -291,7 +293,7 @@ class Sequences:
 
 
 def _replicas_of_locked(node: Node, topology: Topology, move: Moving) -> Sequence[frozenset[str]]:
-    """Return the readers and writers of each locked range in each data centre, of the keyspaces there are."""
+    """Return the readers and writers of each locked range in each data centre, of the keyspaces there are; but the node that is dead."""
     memory: Mapping[str, Any] = server_of(node).memory
     factors: dict[Copies, None] = {_SYSTEM_FACTOR: None}
     factors |= {keyspace.replication_factor: None for keyspace in memory.values()}
@@ -300,7 +302,8 @@ def _replicas_of_locked(node: Node, topology: Topology, move: Moving) -> Sequenc
         for span in move.plan(factor).locked:
             place = topology.place(span.end)
             names = (*topology.replicas(place, factor), *topology.writes(place, factor))
-            groups |= {frozenset(part): None for part in node.by_data_center(names).values()}
+            living = [name for name in names if name != move.dead]
+            groups |= {frozenset(part): None for part in node.by_data_center(living).values()}
     return list(groups)
 
 

@@ -256,6 +256,37 @@ def test_an_operation_that_runs_into_its_limit_hangs_unless_a_fault_held_it_up()
     assert found(tried, all_say(FOUNDERS)) == []
 
 
+def replicated(count, ms, outcome="ok", f="alter-keyspace"):
+    """The two events, 10 ms apart, of a change to so many replicas."""
+    replication = {"replication": {"class": "SimpleStrategy", "replication_factor": count}}
+    return [f"@{ms} p0 n1 invoke {f} k {orjson.dumps(replication).decode()}", f"@{ms + 10} p0 n1 {outcome}"]
+
+
+@pytest.mark.parametrize(
+    ("altered", "valid"),
+    [
+        ([], False),
+        (replicated(1, 60), "unknown"),
+        (replicated(1, 60, "info"), "unknown"),
+        (replicated(1, 60, "fail InvalidRequest: no"), False),
+        (replicated(1, 4000), "unknown"),
+        (replicated(1, 6000), False),
+        ([*replicated(1, 60), *replicated(2, 80)], False),
+        ([*replicated(1, 60), *replicated(2, 80, "info")], "unknown"),
+    ],
+)
+def test_a_removal_that_takes_the_only_replica_of_rows_away_need_not_end(altered, valid):
+    made = replicated(3, 10, f="create-keyspace")
+    hangs = operation("removenode", {"n3": "left"}, "info", ends_ms=5000, attempts=[ATTEMPT])
+    dies = [line.replace('"parameters":{', '"parameters":{"loses_disk":true,') for line in hangs]
+    dies = [line.replace("true,}", "true}") for line in dies]
+    result = verdict([*made, *altered, *dies], all_say(FOUNDERS))
+    assert (result.valid, len(result.doubts)) == (valid, valid == "unknown")
+    assert [one.type for one in result.anomalies] == ([] if valid else ["hanging-change"])
+    # A node that hands its rows over loses nothing.
+    assert found([*made, *altered, *hangs], all_say(FOUNDERS)) == [("hanging-change", ("n3",))]
+
+
 def test_a_sequence_that_is_under_way_when_all_have_answered_hangs():
     directory = registered(dict.fromkeys(NODES, "JOINED"), sequences={"n4": "JOIN: MID_JOIN"})
     assert found(JOINS, all_say(NODES, directory=directory)) == [("hanging-change", ("n4",))]

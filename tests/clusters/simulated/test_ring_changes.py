@@ -185,6 +185,15 @@ def test_a_repair_that_loses_a_row_is_seen_though_clients_ask_the_first_replica(
     assert dict(run.types) == ({"unexpected-log-error": 1} if flaw else {})
 
 
+@pytest.mark.parametrize("nemesis", ["removenode", "replace"])
+def test_a_dead_node_is_not_asked_whether_it_knows_the_steps_by_which_it_goes(tmp_path, nemesis):
+    options = {"bugs": "none", "invariants": "checked", f"{nemesis}.limit-s": "40", "replace.address": "new"}
+    run = changed(tmp_path, SIX, nemesis, bugs=options, replication_factor=2, time_limit_s=12, rate=5)
+    # Of the two replicas of a row one is the dead node, and a majority of them would be both.
+    assert outcomes(run, nemesis) == ["invoke", "ok"]
+    assert (run.verdict.valid, dict(run.types)) == (True, {})
+
+
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_node_that_is_called_back_while_it_leaves_is_a_member_and_serves(tmp_path, seed):
     options = {"bugs": "none", "invariants": "checked", "cancel-sequence.kind": "decommission"}
