@@ -184,12 +184,20 @@ class _Judge:
         creates = self._case.changes.creates(SchemaObject("view", subject.keyspace, subject.name))
         return not definition.get("options") and any(one.invoked <= sight.ends for one in creates)
 
-    def _judge_untouched(self, sight: Sight) -> Iterator[_Odd]:
-        """Judge a keyspace that is older than the history, and that no change of it names: it is always as in the final readings."""
+    def _judge_untouched(self, sight: Sight) -> Iterator[_Odd | Doubt]:
+        """Judge a keyspace that is older than the history, and that no change of it names: it is always as in the final readings.
+
+        One that no final reading has, another client may have dropped: that is a doubt.
+        """
         subject, changes = sight.subject, self._case.changes
         if subject.kind != "keyspace" or changes.on(subject) or changes.texts(subject.keyspace):
             return
-        finals = [schema for schema in self._case.readings.schemas if subject.keyspace in schema.keyspaces]
+        schemas = self._case.readings.schemas
+        finals = [schema for schema in schemas if subject.keyspace in schema.keyspaces]
+        if sight.definition is not None and not finals and not any(subject in schema.live for schema in schemas):
+            text = f"{sight.place.node} showed it {_where(sight.place)}, no final reading has it, and no operation concerns it"
+            yield Doubt("undecided", text, (subject.key,))
+            return
         if sight.place.side == "disk":
             shown: JSON = sight.definition
             possible = [schema.keyspaces[subject.keyspace] for schema in finals]

@@ -46,6 +46,9 @@ BESIDE_FAULTS: Mapping[str, Sequence[str]] = {
     "Changes of group 0 are told by their ids and times, in whatever order they are recorded, as the epochs of 6.0 are.": (
         "disk log: changes.… out of order",
     ),
+    "A note of a meeting tells a reader of the report which statements met; no verdict follows from it.": (
+        *("note meeting: *", "note gone: meeting"),
+    ),
 }
 """Reason → classes that may stay valid beside a fault, and that none of the recorded runs has."""
 

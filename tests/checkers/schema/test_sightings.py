@@ -384,6 +384,24 @@ def test_a_keyspace_that_no_change_concerns_is_always_as_in_the_end(shown: str, 
     assert found(altered, [OTHER, f"@19 running n3 {shown}"]) == []
 
 
+GHOST = (
+    "keyspace ghost",
+    "live ghost CREATE KEYSPACE ghost WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': '3'}",
+)
+
+
+@pytest.mark.parametrize("shown", GHOST)
+def test_a_keyspace_that_no_change_concerns_and_no_final_reading_has_is_a_doubt(shown: str) -> None:
+    answer = verdict((), [f"@19 running n3 {shown}", f"@25 running n3 {shown}"])
+    assert (answer.valid, [(doubt.kind, doubt.objects) for doubt in answer.doubts]) == (
+        "unknown",
+        [("undecided", ("ghost",))],
+    )
+    assert verdict((), [f"@19 running n3 {shown}", "settled n2 keyspace ghost"]).doubts == ()
+    dropped = ("@15 p1 n1 invoke drop-keyspace ghost", "@16 p1 n1 ok")
+    assert verdict(dropped, [f"@12 running n3 {shown}"]).doubts == ()
+
+
 def test_an_index_in_memory_has_the_class_that_was_asked_for() -> None:
     memory = "live k.i CREATE INDEX i ON k.t (c)"
     final = f"settled n1,n2,n3 {memory} USING 'legacy'"
