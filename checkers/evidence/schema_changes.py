@@ -142,6 +142,14 @@ class SchemaChanges:
         known = self._drops[subject] = [operation for operation in found if operation.f != "drop-column"]
         return known
 
+    def names_of_column(self, table: SchemaObject, column: str) -> frozenset[str]:
+        """Return the names that a column of a table may have, or ever have had, since it had this one: those of its possible renames."""
+        names = {column}
+        renames = [change for change in self.on(table) if change.f == "rename-column"]
+        for _ in renames:
+            names |= {change.argument["to"] for change in renames if change.argument["column"] in names}
+        return frozenset(names)
+
     def texts(self, keyspace: str) -> Sequence[PairedOperation]:
         """Return the possible statements in free text that may have changed anything in this keyspace."""
         if keyspace not in self._texts_of:

@@ -8,7 +8,8 @@ Finds: `lost-rows` (missing, or with a cell changed), `lost-rows-after-restart` 
 the reads of that phase show), `resurrected-rows`, `missing-from-index`, `missing-from-view`, `repeated-rows`. All such rows of one table are
 one finding.
 
-Unknown: a table with rows that must be there, none of which any final read could show.
+Unknown: a table with rows that must be there, none of which any final read could show; a read while statements race that lacks a row
+which must be there.
 Source: CEP-21, "Racing CREATE TABLE statements" (one of the tables has to discard its data); the 0.7 document, "Handling
 Failure" (an instant database); CASSANDRA-5202.
 """
@@ -19,6 +20,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import Any, Final, Literal
 
 from schemaquake.checkers.evidence.evidence import Evidence
@@ -74,6 +76,7 @@ def _find(evidence: Evidence, rows: RowOperations) -> Findings:
         table_rows = TableRows(evidence, rows, table)
         findings = [
             *_find_missing(table_rows, phases),
+            *_find_missing_on_the_way(table_rows),
             *_find_changed(table_rows, phases),
             *_find_strange(table_rows, rows, evidence, phases),
             *find_unlisted(table_rows, rows, phases),
@@ -119,6 +122,14 @@ def _find_missing(rows: TableRows, phases: Sequence[str]) -> Iterator[Anomaly | 
                 f"{_explain_unread(rows, phase)}",
                 (rows.table.key,),
             )
+
+
+def _find_missing_on_the_way(rows: TableRows) -> Iterator[Doubt]:
+    """Yield a doubt if a read while statements raced lacks a row that was acknowledged before, at levels that share a replica."""
+    missed = ((insert, read) for insert in rows.inserts if (read := rows.missed_on_the_way(insert)) is not None)
+    for insert, read in islice(missed, 1):
+        text = f"op {read.index} does not list the row of op {insert.index}, which was acknowledged before at a level that binds it"
+        yield Doubt("undecided", text, (rows.table.key,))
 
 
 def _doubt_missing(rows: TableRows, phase: str, doubtful: Mapping[int, Sequence[PairedOperation]]) -> Doubt:

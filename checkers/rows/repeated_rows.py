@@ -82,7 +82,7 @@ def _find_key(
         argument = create.argument
         declared = argument["primary_key"] if create.f == "create-view" else _list_key(argument["columns"])
         for name in declared:
-            names = _follow_renames(changes, table, name) & columns
+            names = changes.names_of_column(table, name) & columns
             if not names:
                 return ()
             key |= names
@@ -91,15 +91,6 @@ def _find_key(
 
 def _list_key(columns: Sequence[Sequence[str]]) -> Sequence[str]:
     return [name for name, _, kind in columns if kind in KEY_KINDS]
-
-
-def _follow_renames(changes: SchemaChanges, table: SchemaObject, name: str) -> frozenset[str]:
-    """Return the names that a column of the table may have, or ever have had."""
-    names = {name}
-    renames = [change for change in changes.on(table) if change.f == "rename-column"]
-    for _ in renames:
-        names |= {change.argument["to"] for change in renames if change.argument["column"] in names}
-    return frozenset(names)
 
 
 def _report(table: SchemaObject, found: Sequence[_Repeated]) -> Anomaly:

@@ -248,17 +248,19 @@ def _find_unwritten(rows: TableRows, phase: str) -> Iterator[StrangeRow]:
     keys = set(rows.keys.values()) | {_find_declared_key(create) for create in creates}
     if not all(keys):
         return
-    # A read may name a part of the key; the other names of a key that was renamed may be the key's own.
-    may_be_renamed = any(change.f == "rename-column" for change in rows.changes)
+    # A read may name a part of the key; under a name that was given or taken away an INSERT may have written another column.
+    renames = (change.argument for change in rows.changes if change.f == "rename-column")
+    renamed = {name for rename in renames for name in (rename["column"], rename["to"])}
     written: dict[tuple[str, ...], frozenset[bytes]] = {}
     for read in rows.reads(phase):
         for row in read.value["rows"] if read.type == "ok" else ():
-            parts = {tuple(column for column in key if column in row): len(key) for key in keys}
-            for shared in parts.keys() - written.keys():
+            parts = {key: tuple(column for column in key if column in row) for key in keys}
+            for shared in set(parts.values()) - written.keys():
                 known = (insert.argument["row"] for insert in rows.inserts)
                 written[shared] = frozenset(freeze_columns(one, shared) for one in known if one.keys() >= set(shared))
-            is_named = all(shared and (len(shared) == whole or not may_be_renamed) for shared, whole in parts.items())
-            if not keys or not is_named or any(freeze_columns(row, shared) in written[shared] for shared in parts):
+            is_named = all(shared and (shared == key or renamed.isdisjoint(shared)) for key, shared in parts.items())
+            is_written = any(freeze_columns(row, shared) in written[shared] for shared in parts.values())
+            if not keys or not is_named or is_written:
                 continue
             if not rows.find_namesakes(read, row):
                 yield StrangeRow(read, row, (), None, doubtful=tuple(creates) if len(keys) > 1 else ())

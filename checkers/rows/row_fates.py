@@ -18,7 +18,7 @@ A single read at ONE need not show a row; one that does shows which node has it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Literal
@@ -87,6 +87,22 @@ class _Read:
         return bool(columns) and freeze_columns(row, columns) in self._by[columns]
 
 
+class _ReadsByKey:
+    """Reads of one table, found by the values that they ask for."""
+
+    def __init__(self, reads: Iterable[PairedOperation]) -> None:
+        self._by: dict[tuple[str, ...], dict[bytes, list[_Read]]] = {}
+        for read in map(_Read, reads):
+            asked = tuple(sorted(read.where))
+            self._by.setdefault(asked, {}).setdefault(freeze_columns(read.where, asked), []).append(read)
+
+    def of(self, row: Mapping[str, JSON]) -> Iterator[_Read]:
+        """List the reads whose WHERE clause the row matches."""
+        for asked, reads in self._by.items():
+            if row.keys() >= set(asked):
+                yield from reads.get(freeze_columns(row, asked), ())
+
+
 class TableRows:
     """The rows of one table: their inserts, their possible removals, and the final reads."""
 
@@ -106,6 +122,9 @@ class TableRows:
         self._reads = {
             phase: [_Read(read) for read in finals if phase_of(read) == phase] for phase in ("settled", "restarted")
         }
+        self._on_the_way = _ReadsByKey(
+            read for read in rows.reads.get(table, ()) if read.type == "ok" and phase_of(read) not in self._reads
+        )
         # An INSERT of CQL leaves a marker of its row; those of Thrift are cells alone, and its servers show no memory apart.
         self._leaves_markers = any(schema.shows_memory is not None for schema in evidence.readings.schemas)
         self._nodes = rows.nodes | {schema.node for schema in evidence.readings.schemas}
@@ -261,6 +280,24 @@ class TableRows:
         keys = set(self.keys[insert.index])
         renames = (change for change in self.changes if change.f == "rename-column")
         return not any({change.argument["column"], change.argument["to"]} & keys for change in renames)
+
+    def missed_on_the_way(self, insert: PairedOperation) -> PairedOperation | None:
+        """Return a read before the final phases that had to list the row of a write acknowledged before it, and did not; None: there is none.
+
+        Left out: rows that anything may have removed, of a table that may have been dropped, or written with skewed clocks beside a DELETE.
+        """
+        row, key = insert.argument["row"], self.keys[insert.index]
+        if insert.type != "ok" or not self.is_followed(insert) or self.moves or self.texts or self.may_be_gone(insert):
+            return None
+        if any(can_follow(drop, insert) for drop in self._drops):
+            return None
+        if any(self._may_be_dated_later(delete, insert) for delete in self.deletes):
+            return None
+        for read in self._on_the_way.of(row):
+            binds = insert.entirely_before(read.operation) and read.shared(key) and self._must_list(read, insert)
+            if binds and self.must_meet(insert, read.operation) and not read.shows(row, key):
+                return read.operation
+        return None
 
     def went_with_the_table(self, insert: PairedOperation, phase: str) -> bool:
         """Check that a possible DROP can have taken this row, and that no node shows its table in this phase."""

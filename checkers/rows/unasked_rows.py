@@ -3,13 +3,14 @@
 Judges each read of a table, of every phase and level. A row whose column differs from the value that the read asked for comes from no
 table. Of a read that names a part of the primary key alone, no more rows have one value of it than INSERTs may have written; that is
 judged where the key is known and nothing but INSERTs can have written rows; there a row, and an integer in it, must also come from an
-INSERT that was not refused. All are doubts: an answer shows no cause, and a refusal may have been classified wrongly.
+INSERT that was not refused. Columns of the key go by the names that they were created with, where no two of them can have had one name. All are doubts: an answer shows no cause, and a refusal may have been classified wrongly.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from types import NoneType
 from typing import Any
@@ -30,23 +31,52 @@ def find_unasked(evidence: Evidence, operations: RowOperations, table: SchemaObj
     if other is not None:
         text = f"op {other.index} asked for {dict(other.argument['where'])} and lists rows that are not"
         yield Doubt("undecided", text, (table.key,))
-    key = _find_key(evidence, operations, table)
-    yield from _find_refused(operations, table, key, reads) if key else ()
+    born = _find_names(evidence, table)
+    inserts = [_with_names(insert, born) for insert in operations.inserts.get(table, ())]
+    reads = [_with_names(read, born) for read in reads]
+    key = _find_key(evidence, operations, table, inserts)
+    yield from _find_refused(inserts, table, key, reads) if key else ()
     by_part: dict[tuple[str, ...], list[PairedOperation]] = {}
     for read in reads if key else ():
         by_part.setdefault(_shown(read, key), []).append(read)
     parts = sorted(by_part.keys() - {(), key})
-    doubts = (doubt for part in parts for doubt in _count(operations, table, key, by_part[part]))
+    doubts = (doubt for part in parts for doubt in _count(inserts, table, key, by_part[part]))
     yield from islice(doubts, 1)
 
 
+def _find_names(evidence: Evidence, table: SchemaObject) -> Mapping[str, str]:
+    """Map each name that a column of the key may have got to the one that it was created with; those that tell of no single one are left out."""
+    changes = evidence.changes
+    declared = [column for create in changes.creates(table) for column in create.argument["columns"]]
+    others = {name for name, _, kind in declared if kind not in KEY_KINDS}
+    others |= {change.argument["column"][0] for change in changes.on(table) if change.f == "add-column"}
+    origins: dict[str, set[str]] = {}
+    for first in {name for name, _, kind in declared if kind in KEY_KINDS}:
+        for name in changes.names_of_column(table, first):
+            origins.setdefault(name, set()).add(first)
+    return {name: min(firsts) for name, firsts in origins.items() if len(firsts) == 1 and name not in others}
+
+
+def _with_names(operation: PairedOperation, born: Mapping[str, str]) -> PairedOperation:
+    """Return an INSERT or an answered read with the columns of its rows under the names that they were created with."""
+
+    def rename(row: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {born.get(name, name): value for name, value in row.items()}
+
+    if all(name == first for name, first in born.items()):
+        return operation
+    if operation.f == "insert":
+        return replace(operation, argument={**operation.argument, "row": rename(operation.argument["row"])})
+    return replace(operation, value={**operation.value, "rows": [rename(row) for row in operation.value["rows"]]})
+
+
 def _find_refused(
-    operations: RowOperations, table: SchemaObject, key: tuple[str, ...], reads: list[PairedOperation]
+    inserts: Sequence[PairedOperation], table: SchemaObject, key: tuple[str, ...], reads: list[PairedOperation]
 ) -> Iterator[Doubt]:
     """Yield the first read that lists what refused INSERTs alone can have written; what a condition refused another one wrote."""
     refused: dict[bytes, list[PairedOperation]] = {}
     possible: dict[bytes, list[PairedOperation]] = {}
-    for insert in operations.inserts.get(table, ()):
+    for insert in inserts:
         by_key = refused if insert.type == "fail" and insert.argument.get("form") != "conditional" else possible
         by_key.setdefault(freeze_columns(insert.argument["row"], key), []).append(insert)
     for read in reads if refused else ():
@@ -84,18 +114,24 @@ def _lists_another_key(read: PairedOperation) -> bool:
     )
 
 
-def _find_key(evidence: Evidence, operations: RowOperations, table: SchemaObject) -> tuple[str, ...]:
+def _find_key(
+    evidence: Evidence, operations: RowOperations, table: SchemaObject, inserts: Sequence[PairedOperation]
+) -> tuple[str, ...]:
     """Find the primary key, in order of names; empty: not known, or rows may have been written that are no INSERT's."""
     changes = evidence.changes
     keys = {
         tuple(sorted(name for name, _, kind in create.argument["columns"] if kind in KEY_KINDS))
         for create in changes.creates(table)
     }
-    is_renamed = any(change.f == "rename-column" for change in changes.on(table))
-    if len(keys) != 1 or is_renamed or changes.texts(table.keyspace) or table.key in operations.strangers:
+    if len(keys) != 1 or changes.texts(table.keyspace) or table.key in operations.strangers:
         return ()
     (key,) = keys
-    is_whole = all(set(key) <= insert.argument["row"].keys() for insert in operations.inserts.get(table, ()))
+    if (
+        not {name for first in key for name in changes.names_of_column(table, first)}
+        <= _find_names(evidence, table).keys()
+    ):
+        return ()  # a name that is that of two columns tells of neither
+    is_whole = all(set(key) <= insert.argument["row"].keys() for insert in inserts)
     return key if is_whole else ()
 
 
@@ -105,12 +141,12 @@ def _shown(read: PairedOperation, key: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _count(
-    operations: RowOperations, table: SchemaObject, key: tuple[str, ...], reads: list[PairedOperation]
+    inserts: Sequence[PairedOperation], table: SchemaObject, key: tuple[str, ...], reads: list[PairedOperation]
 ) -> Iterator[Doubt]:
     """Compare the rows of reads that show the same part of the key with all that may have been written."""
     shown = _shown(reads[0], key)
     written: dict[bytes, set[bytes]] = {}
-    for insert in operations.inserts.get(table, ()):
+    for insert in inserts:
         if insert.type != "fail":
             row: Mapping[str, Any] = insert.argument["row"]
             written.setdefault(freeze_columns(row, shown), set()).add(freeze_columns(row, key))

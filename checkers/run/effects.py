@@ -94,6 +94,8 @@ def _find_awake(fault: Mapping[str, Any], effect: Mapping[str, Any]) -> Iterator
     yield from _find_unnamed(fault, effect, "began")
     if wrong := _differing(effect, "after", {"paused"}):
         yield f"paused {', '.join(wrong)}, which went on"
+    if wrong := _differing(effect, "before", {"running", "paused"}):
+        yield f"paused {', '.join(wrong)}, which did not run"
 
 
 def _find_frozen(fault: Mapping[str, Any], effect: Mapping[str, Any]) -> Iterator[str]:
@@ -132,6 +134,11 @@ def _find_lasting_clocks(fault: Mapping[str, Any], effect: Mapping[str, Any]) ->
     # One that ended before its first switch has left every clock as it was shifted.
     switched = strobes and bool(effect.get("toggles") or effect.get("broke_off"))
     yield from _find_unnamed(fault, effect, "was healed")
+    begun = fault.get("effect") or {}
+    if begun.get("tolerance_s") != effect.get("tolerance_s"):
+        yield "has another tolerance for clocks in the note of its begin than in that of its end"
+    if not strobes and (effect.get("toggles") is not None or effect.get("broke_off") is not None):
+        yield "was healed, and clocks were switched that were to keep their offsets"
     tolerance_s = effect.get("tolerance_s", _TOLERANCE_S)
     for node, clock in sorted(_states(effect).items()):
         before, after = (clock.get(name) if isinstance(clock, dict) else None for name in ("before", "after"))

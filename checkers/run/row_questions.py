@@ -144,11 +144,13 @@ class _Columns:
         views = changes.creates(SchemaObject("view", subject.keyspace, subject.name))
         bases = {SchemaObject("table", subject.keyspace, view.argument["base"]) for view in views}
         made = [change for one in (subject, *sorted(bases)) for change in changes.on(one)]
-        self._creates = changes.creates(subject)
         self.known = not changes.texts(subject.keyspace) and any(change.f == "create-table" for change in made)
         self._key = subject.key
         self._names = frozenset(name for change in made for name in _named_columns(change))
-        self._is_renamed = any(change.f == "rename-column" for change in made)
+        self._required = [
+            [changes.names_of_column(subject, name) for name in _required(create)]
+            for create in changes.creates(subject)
+        ]
         self._has_views = bool(views)
 
     def find_strange(self, operation: PairedOperation) -> Iterator[str]:
@@ -171,7 +173,9 @@ class _Columns:
 
     def _may_be_whole(self, row: Mapping[str, Any]) -> bool:
         """Tell if a row may have a whole key; one of static columns alone has that of its partition."""
-        return self._is_renamed or self._has_views or any(_required(create) <= row.keys() for create in self._creates)
+        return self._has_views or any(
+            not any(names.isdisjoint(row) for names in required) for required in self._required
+        )
 
 
 def _named_columns(change: PairedOperation) -> Iterator[str]:

@@ -305,17 +305,30 @@ def _find_other_keys_on_the_way(case: Evidence, parts: PossibleParts) -> Iterato
 
     A server adds the keys that its class has by default, so they are those that the statement names and those of a map that nobody
     set; or those that a final reading has after the same statement. Where there is neither, readings on the way with
-    the same statement are compared with each other.
+    the same statement are compared with each other. A map that no statement wrote is the one that tables have by default.
     """
     known = _KnownKeys(case, parts)
+    maps = [
+        (
+            sight,
+            side,
+            name,
+            shown,
+            [one.value for one in parts.values_by(Part(sight.subject, "option", name), sight.ends)],
+        )
+        for sight, side, name, shown in _maps_on_the_way(case, parts)
+    ]
+    for sight, side, name, shown, values in maps:
+        if all(value is DEFAULT for value in values):
+            known.add_on_the_way(_Place.of(side, name, sight.definition), shown)
     alike: dict[tuple[str, str, str], list[tuple[Sight, _Keys]]] = {}
     odd: dict[tuple[SchemaObject, str], tuple[Sight, _Keys]] = {}
-    for sight, side, name, shown in _maps_on_the_way(case, parts):
-        values = [one.value for one in parts.values_by(Part(sight.subject, "option", name), sight.ends)]
-        fitting = [value for value in values if value is DEFAULT or can_be(shown, value)]
+    for sight, side, name, shown, values in maps:
+        is_default = known.may_be_default(_Place.of(side, name, sight.definition), shown)
+        fitting = [value for value in values if (is_default if value is DEFAULT else can_be(shown, value))]
         possible = known.list_possible(side, name, shown, fitting)
         keys = frozenset(shown)
-        if possible and keys not in possible:
+        if (possible and keys not in possible) or (not is_default and not fitting and DEFAULT in (values or [DEFAULT])):
             odd.setdefault((sight.subject, name), (sight, keys))
         elif not possible and len({_json(value) for value in fitting}) == 1:
             alike.setdefault((side, name, _json(fitting[0])), []).append((sight, keys))
@@ -326,7 +339,7 @@ def _find_other_keys_on_the_way(case: Evidence, parts: PossibleParts) -> Iterato
                 odd.setdefault((sight.subject, name), (sight, keys))
     for (subject, name), (sight, keys) in sorted(odd.items()):
         text = (
-            f"at {seconds(sight.ends)} {sight.place.node} showed its {name} with other keys than the change that set it "
+            f"at {seconds(sight.ends)} {sight.place.node} showed its {name} with other keys or values than the change that set it "
             f"gives it ({listing(sorted(keys))})"
         )
         yield Doubt("unread", text, (subject.key,))
@@ -338,8 +351,26 @@ def _maps_on_the_way(case: Evidence, parts: PossibleParts) -> Iterator[tuple[Sig
         assert sight.definition is not None
         side = "statement" if sight.place.side == "memory" else _source(case)
         for name, shown in sight.definition["options"].items():
-            if isinstance(shown, Mapping):
+            if isinstance(shown, Mapping) and name not in _OF_COLUMNS:
                 yield sight, side, name, shown
+
+
+class _Place(NamedTuple):
+    """An option that is a map, and on what its default may depend: the strategy of compaction, and whether the table has counters."""
+
+    side: str
+    option: str
+    strategy: JSON
+    counts: bool
+
+    @classmethod
+    def of(cls, side: str, name: str, definition: Mapping[str, Any] | None) -> _Place:
+        """Return the place of one option of a table or view."""
+        shown = definition or {}
+        compaction = (shown.get("options") or {}).get("compaction")
+        strategy = compaction.get("class") if isinstance(compaction, Mapping) and name != "compaction" else None
+        types = (str(column.get("type")) for column in (shown.get("columns") or {}).values())
+        return cls(side, name, strategy, any("counter" in one for one in types))
 
 
 class _KnownKeys:
@@ -348,20 +379,38 @@ class _KnownKeys:
     def __init__(self, case: Evidence, parts: PossibleParts) -> None:
         self._by_default: dict[tuple[str, str, JSON], set[_Keys]] = {}
         self._by_statement: dict[tuple[str, str, str], set[_Keys]] = {}
+        self._maps: dict[_Place, set[str]] = {}
+        self._maps_on_the_way: dict[_Place, Counter[str]] = {}
         for schema in case.readings.schemas:
             for side, relations in _relations(schema, parts).items():
-                for subject, _, options in relations:
-                    self._add(side, options, subject, parts)
+                for subject, table, options in relations:
+                    definition = {
+                        "options": options,
+                        "columns": {name: {"type": c.type} for name, c in table.columns.items()},
+                    }
+                    self._add(side, definition, subject, parts)
 
-    def _add(self, side: str, options: Mapping[str, JSON], subject: SchemaObject, parts: PossibleParts) -> None:
-        for name, shown in options.items():
-            if not isinstance(shown, Mapping):
+    def _add(self, side: str, definition: Mapping[str, Any], subject: SchemaObject, parts: PossibleParts) -> None:
+        for name, shown in definition["options"].items():
+            if not isinstance(shown, Mapping) or name in _OF_COLUMNS:
                 continue
             values = [one.value for one in parts.values(Part(subject, "option", name))]
             if all(value is DEFAULT for value in values):
                 self._by_default.setdefault((side, name, shown.get("class")), set()).add(frozenset(shown))
+                self._maps.setdefault(_Place.of(side, name, definition), set()).add(_json(shown))
             elif len({_json(value) for value in values}) == 1 and can_be(shown, values[0]):
                 self._by_statement.setdefault((side, name, _json(values[0])), set()).add(frozenset(shown))
+
+    def add_on_the_way(self, place: _Place, shown: Mapping[str, JSON]) -> None:
+        """Add a map of a reading on the way that no statement can have written by then; it counts where no final reading has one."""
+        self._maps_on_the_way.setdefault(place, Counter())[_json(shown)] += 1
+
+    def may_be_default(self, place: _Place, shown: Mapping[str, JSON]) -> bool:
+        """Tell if tables have this map where nobody set the option: all final ones, or else most on the way."""
+        usual: Collection[str] = self._maps.get(place, ())
+        if not usual and place in self._maps_on_the_way:
+            usual = [self._maps_on_the_way[place].most_common(1)[0][0]]
+        return not usual or _json(shown) in usual
 
     def list_possible(
         self, side: str, name: str, shown: Mapping[str, JSON], values: Iterable[JSON]

@@ -266,15 +266,28 @@ class ShownParts:
             yield self._piece(subject, "where", where, creates, lambda w: sorted(names) == sorted(w["primary_key"]))
         yield from self._options(subject, options, time)
         yield from _order(subject, definition)
-        if not in_memory:
-            shown = [one for one in followed if one.name == base]
-            yield from self._disk_of_view(subject, definition, shown or followed, time)
+        shown = [one for one in followed if one.name == base] or followed
+        if in_memory:
+            yield from self._selection_of_view(subject, definition, shown, time)
+        else:
+            yield from self._disk_of_view(subject, definition, shown, time)
 
     @staticmethod
     def _piece(
         subject: SchemaObject, name: str, shown: JSON, causes: Sequence[PossibleValue], is_it: Callable[[Any], bool]
     ) -> ShownPart:
         return ShownPart(Part(subject, name), shown, causes, [one for one in causes if is_it(one.value)])
+
+    def _selection_of_view(
+        self, subject: SchemaObject, definition: Mapping[str, Any], bases: Sequence[SchemaObject], time: int
+    ) -> _Shown:
+        """List the columns that the statement of a view names: each must be one that its base may have had by then."""
+        if not all(self._parts.is_known(base) for base in bases):
+            return
+        for name in sorted(definition.get("selected") or ()):
+            values = [one for base in bases for one in self._parts.values_by(Part(base, "column", name), time)]
+            fitting = [one for one in values if one.value != ABSENT]
+            yield ShownPart(Part(subject, "column", name), name, values, fitting, ages=False)
 
     def _disk_of_view(
         self, subject: SchemaObject, definition: Mapping[str, Any], bases: Sequence[SchemaObject], time: int

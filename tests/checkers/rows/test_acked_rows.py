@@ -103,6 +103,34 @@ def test_an_acknowledged_row_that_a_read_at_all_does_not_show_is_lost() -> None:
     ]
 
 
+DELETED = ['@15 p15 n2 invoke delete-row k.t {"where": {"k": 1}, "consistency": "QUORUM"}', "@16 p15 n2 info Timeout"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "rows", "valid"),
+    [
+        pytest.param([insert(10)], "", "unknown", id="lacks it"),
+        pytest.param([insert(10)], ROW, True, id="lists it"),
+        pytest.param([insert(10, consistency="ONE")], "", True, id="at levels that need not share a replica"),
+        pytest.param([insert(21)], "", True, id="was answered while the row was written"),
+        pytest.param([insert(10), DELETED], "", True, id="lacks a row that may have been deleted"),
+    ],
+)
+@pytest.mark.parametrize("where", ["{}", '{"k": 1}'])
+def test_a_read_while_statements_race_lists_what_must_be_there(
+    lines: list[list[str]], rows: str, valid: bool | str, where: str
+) -> None:
+    on_the_way = read(22, rows, consistency="QUORUM", phase="racing", where=where)
+    assert judge(*lines, on_the_way, read(40, ROW)).valid == valid
+
+
+def test_a_read_while_statements_race_says_nothing_of_another_key_or_of_a_table_that_may_have_been_dropped() -> None:
+    elsewhere = read(22, "", consistency="QUORUM", phase="racing", where='{"k": 2}')
+    assert judge(insert(10), elsewhere, read(40, ROW)).valid is True
+    on_the_way = read(22, "", consistency="QUORUM", phase="racing")
+    assert judge(insert(10), dropped(15, "info timed out"), on_the_way, read(40, ROW)).valid is True
+
+
 def test_a_row_that_is_read_is_not_lost() -> None:
     assert judge(insert(10), read(30, ROW)).valid is True
 
@@ -658,6 +686,10 @@ def test_a_read_of_a_part_of_the_key_shows_a_row_that_nobody_wrote() -> None:
     assert told(found) == [("resurrected-rows", "nobody wrote it")]
     renamed = ["@5 p3 n1 invoke rename-column k.t k>z", "@6 p3 n1 info Timeout"]
     assert told(judge(renamed, written, read(30, '{"k": 1}, {"k": 2}', **part), setup=WIDE)) == []
+    beside = ["@5 p3 n1 invoke rename-column k.t q>z", "@6 p3 n1 ok"]
+    later = insert(10, '{"k": 1, "z": 0, "v": "a"}')
+    assert judge(beside, later, read(30, '{"k": 1}', **part), setup=WIDE).valid is True
+    assert judge(beside, later, read(30, '{"k": 1}, {"k": 2}', **part), setup=WIDE).valid == "unknown"
 
 
 # ── a view of the table's name ───────────────────────────────────────────────────────────────────────────────────────

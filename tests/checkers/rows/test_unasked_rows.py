@@ -15,6 +15,14 @@ TABLE = [
     "@4 p91 n1 ok",
 ]
 RENAME = ["@7 p93 n1 invoke rename-column k.t q>b", "@8 p93 n1 info"]
+BACK = ["@11 p95 n1 invoke rename-column k.t b>q", "@12 p95 n1 info"]
+CROSSED = [
+    "@7 p93 n1 invoke rename-column k.t q>b",
+    "@8 p93 n1 ok",
+    "@9 p94 n1 invoke rename-column k.t k>q",
+    "@10 p94 n1 info",
+]
+ADDED = ["@5 p92 n1 invoke add-column k.t b:int", "@6 p92 n1 info"]
 TEXT = ['@9 p94 n1 invoke cql k {"statement": "x"}', "@10 p94 n1 ok"]
 
 
@@ -91,7 +99,12 @@ TWICE = read({"k": 1}, {"k": 1}, where={"k": 1}, columns=["k"])
             [TABLE, OTHER_KEY, ONE, TWICE], 0, id="a second CREATE with another key, by which it may be two rows"
         ),
         pytest.param([TABLE, ONE, insert(22, "info OperationTimedOut: no", k=1, q=1), TWICE], 0, id="perhaps two"),
-        pytest.param([TABLE, RENAME, ONE, TWICE], 0, id="a key that may have been renamed"),
+        pytest.param([TABLE, RENAME, ONE, TWICE], 1, id="a key that may have been renamed"),
+        pytest.param([TABLE, RENAME, ONE, insert(22, k=1, b=0), TWICE], 1, id="one row under two names"),
+        pytest.param([TABLE, RENAME, ONE, insert(22, k=1, b=1), TWICE], 0, id="two rows under two names"),
+        pytest.param([TABLE, RENAME, BACK, ONE, insert(22, k=1, b=1), TWICE], 0, id="a name given, and taken back"),
+        pytest.param([TABLE, CROSSED, ONE, TWICE], 0, id="a name that both columns of the key may have had"),
+        pytest.param([TABLE, ADDED, RENAME, ONE, TWICE], 0, id="a name that another column may have had"),
         pytest.param([TABLE, TEXT, ONE, TWICE], 0, id="free text"),
         pytest.param([TABLE, ONE, insert(22, k=1, v="s"), TWICE], 0, id="an INSERT without the whole key"),
         pytest.param([ONE, TWICE], 0, id="a table that the history did not create"),
@@ -123,7 +136,7 @@ CONDITIONAL = insert(26, REFUSED, k=3, q=0, v="a")[0].replace('"row"', '"form":"
         ),
         pytest.param([[CONDITIONAL, f"@27 p26 n1 {REFUSED}"], read({"k": 3, "q": 0})], 0, id="for its condition"),
         pytest.param(
-            [RENAME, insert(26, REFUSED, k=3, q=0), read({"k": 3, "q": 0})], 0, id="a key that may be renamed"
+            [RENAME, insert(26, REFUSED, k=3, q=0), read({"k": 3, "b": 0})], 1, id="a key that may be renamed"
         ),
         pytest.param([TEXT, insert(26, REFUSED, k=3, q=0), read({"k": 3, "q": 0})], 0, id="free text"),
     ],

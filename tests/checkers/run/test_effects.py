@@ -69,6 +69,8 @@ def cases() -> Iterator[Any]:
     yield pytest.param("pause", frozen, awake, {}, True, id="pause")
     yield pytest.param("pause", frozen, states("paused", "stopped"), {}, True, id="a paused server that ended")
     yield pytest.param("pause", states("running", "running"), awake, {}, False, id="pause: it went on")
+    yield pytest.param("pause", states("stopped", "paused"), awake, {}, False, id="pause: it did not run")
+    yield pytest.param("pause", states("paused", "paused"), awake, {}, True, id="pause: it was paused already")
     yield pytest.param("pause", frozen, states("running", "running"), {}, False, id="pause: it went on later")
     yield pytest.param("pause", frozen, states("paused", "paused"), {}, False, id="pause: it is frozen still")
     yield pytest.param("pause", frozen, {**awake, "nodes": {}}, {}, False, id="pause: no node")
@@ -76,7 +78,12 @@ def cases() -> Iterator[Any]:
     yield pytest.param("clock", shifted(78.6), restored(82.0), CLOCKS, True, id="clocks read late")
     yield pytest.param("clock", shifted(78.8), restored(77.7), CLOCKS, False, id="clock: too far")
     yield pytest.param(
-        "clock", shifted(79.6, tolerance_s=2.0), restored(77.7), CLOCKS, True, id="clock: wide tolerance"
+        "clock",
+        shifted(79.6, tolerance_s=2.0),
+        restored(77.7, tolerance_s=2.0),
+        CLOCKS,
+        True,
+        id="clock: wide tolerance",
     )
     yield pytest.param("clock", shifted(wanted=76.7), restored(77.7), CLOCKS, False, id="clock: another offset")
     yield pytest.param("clock", shifted(), restored(70.0), CLOCKS, False, id="clock: it did not last")
@@ -187,6 +194,24 @@ def test_a_clock_may_be_read_some_seconds_late(before: float, tolerance_s: float
     assert (found("clock", shifted(tolerance_s=tolerance_s), left, CLOCKS) == []) is legal
 
 
+@pytest.mark.parametrize(
+    ("begun", "ended", "legal"),
+    [(2.0, 2.0, True), (2.0, 1.0, False), (2.0, None, False), (None, 2.0, False), (None, None, True)],
+)
+def test_both_notes_of_wrong_clocks_have_the_same_tolerance(
+    begun: float | None, ended: float | None, *, legal: bool
+) -> None:
+    first, last = ({} if value is None else {"tolerance_s": value} for value in (begun, ended))
+    assert (found("clock", shifted(**first), restored(77.7, **last), CLOCKS) == []) is legal
+
+
+@pytest.mark.parametrize("said", [{"toggles": 3}, {"broke_off": "lie"}])
+def test_clocks_of_a_strobe_alone_are_switched(said: dict[str, Any]) -> None:
+    left = {**restored(77.7), **said}
+    assert len(found("clock", shifted(), left, CLOCKS)) == 1
+    assert found("clock", shifted(), left, {**CLOCKS, "kind": "strobe"}) == []
+
+
 @pytest.mark.parametrize("before", [5.9, -5.9])
 def test_a_clock_without_an_offset_showed_true_time(before: float) -> None:
     (said,) = found("clock", shifted(), restored(before), {**CLOCKS, "offsets": {}})
@@ -216,7 +241,7 @@ def test_a_clock_was_to_have_the_offset_of_its_fault(wanted: float) -> None:
 
 @pytest.mark.parametrize("kind", ["jump", "waver", "a"])
 def test_of_clocks_only_a_strobe_may_have_shown_true_time(kind: str) -> None:
-    assert len(found("clock", shifted(), restored(0.0, toggles=3), {**CLOCKS, "kind": kind})) == 1
+    assert len(found("clock", shifted(), restored(0.0, toggles=3), {**CLOCKS, "kind": kind})) == 2
 
 
 @pytest.mark.parametrize("total", [2, 4])

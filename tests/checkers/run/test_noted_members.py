@@ -649,7 +649,9 @@ def test_what_an_everyday_operation_may_say_is_not_strange(lines: list[str]) -> 
 @pytest.mark.parametrize(
     ("lines", "text"),
     [
-        pytest.param(everyday("flush", "ok"), "what was attempted|nothing was attempted|last attempt was not", id="nothing"),
+        pytest.param(
+            everyday("flush", "ok"), "what was attempted|nothing was attempted|last attempt was not", id="nothing"
+        ),
         pytest.param(everyday("flush", "ok", FLUSH, effect={"kind": "scrub"}), "another kind", id="kind"),
         pytest.param(everyday("flush", "ok", FLUSH | {"node": "n2"}), "another node", id="node"),
         pytest.param(everyday("flush", "ok", FLUSH, takes_down=True), "takes_down", id="takes nothing down"),

@@ -278,6 +278,15 @@ def test_a_row_without_a_place_fits_some_tables(table: Sequence[str]) -> None:
 def test_a_column_of_the_key_that_may_have_another_name_is_not_missed() -> None:
     renamed = ["@5 p0 n1 invoke rename-column k.t c>d", "@6 p0 n1 info"]
     assert strange(*renamed, *inserted(row={"a": 1, "d": 2})) == []
+    again = [*renamed, "@8 p1 n1 invoke rename-column k.t d>e", "@9 p1 n1 ok"]
+    assert strange(*again, *inserted(row={"a": 1, "e": 2})) == []
+
+
+@pytest.mark.parametrize("row", [{"d": 2, "x": 3}, {"a": 1, "x": 3}, {"c": 2}])
+def test_a_row_is_as_whole_as_before_where_another_column_of_the_key_was_renamed(row: dict[str, int]) -> None:
+    renamed = ["@5 p0 n1 invoke rename-column k.t c>d", "@6 p0 n1 ok"]
+    (said,) = strange(*renamed, *inserted(row=row))
+    assert said.endswith("wrote a row without the whole key of k.t")
 
 
 def test_a_read_lists_the_columns_that_it_asked_for() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import orjson
@@ -621,7 +621,7 @@ def test_on_the_way_a_map_has_the_keys_that_were_written_and_those_that_its_clas
     assert keys_on_the_way(SIX, final=SIX) == []
     (text,) = keys_on_the_way(SIX, lacking(SIX, "max_threshold"), final=SIX)
     assert text == (
-        "at 0.031 s n2 showed its compaction with other keys than the change that set it gives it (class and min_threshold)"
+        "at 0.031 s n2 showed its compaction with other keys or values than the change that set it gives it (class and min_threshold)"
     )
     assert len(keys_on_the_way({**SIX, "nobody": "asked"}, final=SIX)) == 1
 
@@ -636,6 +636,29 @@ def test_on_the_way_a_map_may_have_its_default_keys_until_its_change_and_after_o
 def test_on_the_way_a_map_may_have_the_keys_that_a_final_reading_has_after_the_same_statement() -> None:
     assert keys_on_the_way(LEVELED, final=LEVELED, history=TO_LEVELED) == [], "its class is nobody's default"
     assert len(keys_on_the_way({**LEVELED, "fanout_size": "10"}, final=LEVELED, history=TO_LEVELED)) == 1
+
+
+@pytest.mark.parametrize(
+    "odd", [{**SIZE_TIERED, "min_threshold": "5"}, {"class": "OtherStrategy"}, {"class": "OtherStrategy", "odd": "1"}]
+)
+def test_on_the_way_a_map_that_no_change_can_have_set_is_that_of_other_tables(odd: dict[str, str]) -> None:
+    (text,) = keys_on_the_way(SIX, odd, final=SIX)
+    assert text.startswith("at 0.031 s n2 showed its compaction with other keys or values")
+
+
+def test_on_the_way_a_map_by_default_is_that_of_earlier_readings_where_no_final_one_has_it() -> None:
+    def shown(*maps: dict[str, str]) -> int:
+        history = [*KEYSPACE, *TABLES[4:], *SET]
+        rows = [f"@{at} running n2 table k.t id=t a:int* {json({'compaction': one})}" for at, one in maps_at(maps)]
+        rows += [f"@{at} running n2 keyspace k" for at, _ in maps_at(maps)]
+        finals = ["settled n1,n2 keyspace k", f"settled n1,n2 table k.t id=t a:int* {json({'compaction': SIX})}"]
+        return len(Defaults().check(judged(history, [*finals, *rows]), limit_s=5).doubts)
+
+    def maps_at(maps: Sequence[dict[str, str]]) -> Iterator[tuple[int, dict[str, str]]]:
+        return zip((17, 30, 31), maps, strict=True)
+
+    assert shown(SIZE_TIERED, SIZE_TIERED, SIX) == shown(SIZE_TIERED, SIX, SIX)
+    assert shown(SIZE_TIERED, {"class": "Other"}, SIX) == shown(SIZE_TIERED, SIX, SIX) + 1
 
 
 def test_on_the_way_maps_after_the_same_statement_are_compared_where_no_final_reading_has_it() -> None:

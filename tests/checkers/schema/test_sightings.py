@@ -276,6 +276,19 @@ def test_a_view_has_the_columns_of_the_table_that_it_is_of(shown: str, odd: Sequ
     assert sorted(one.evidence["part"] for one in anomalies) == sorted(odd)
 
 
+@pytest.mark.parametrize(
+    ("selected", "odd"),
+    [("*", []), ("a, c", []), ("a, c, d", []), ("a, c, cx", ["column cx"]), ("a, c, e", ["column e"])],
+)
+def test_the_statement_of_a_view_names_columns_that_its_table_may_have_had(selected: str, odd: Sequence[str]) -> None:
+    statement = f"CREATE MATERIALIZED VIEW k.w AS SELECT {selected} FROM k.t WHERE a IS NOT NULL AND c IS NOT NULL"
+    created = ('@15 p1 n2 invoke create-view k.w {"base": "t", "primary_key": ["c", "a"]}', "@16 p1 n2 ok")
+    later = ("@40 p1 n2 invoke add-column k.t e:int", "@41 p1 n2 ok")
+    seen = f"@30 running n2 live k.w {statement} PRIMARY KEY (c, a)"
+    anomalies = found((*created, *ADD, *later), [seen])
+    assert [one.evidence["part"] for one in anomalies] == list(odd)
+
+
 @pytest.mark.parametrize(("dropped", "odd"), [("s", []), ("t", ["older-sighting"])])
 @pytest.mark.parametrize(
     "later", [(), ('@50 p1 n2 invoke create-view k.w {"base": "s", "primary_key": ["q", "a"]}', "@51 p1 n2 ok")]
