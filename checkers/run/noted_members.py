@@ -280,6 +280,8 @@ def _find_strange_upgrade(asked: Note, ended: Note) -> Iterator[str]:
     attempts = effect.get("attempts") or []
     if attempts and effect.get("stage") != parameters["stage"]:
         yield "it ended as another stage than it began"
+    if parameters["stage"] != LAST_STAGE and any([attempt["node"]] != asked.value.get("nodes") for attempt in attempts):
+        yield "it was attempted on another node than it was asked for"
     started = [attempt["command"] for attempt in attempts if attempt["outcome"] == "ok"]
     becomes_other = parameters["stage"] != LAST_STAGE and ended.event["type"] == "ok"
     if becomes_other and started and not started[-1].endswith(f"start as {effect.get('system')}"):

@@ -11,20 +11,44 @@ from lies import CleanRun, Lie
 from perfect_races import perfect_run
 from racing_context import racing_context
 
+from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.records import HISTORY, LOGS, OBSERVATIONS, Records
 from schemaquake.results.judging.judge import judge
 from schemaquake.workloads.races.scenario import Scenario
 
-__all__ = ["RECORDED", "RUNS", "Judge", "clean_run", "scenario_of"]
+__all__ = ["RECORDED", "RUNS", "UPGRADED", "Judge", "clean_run", "plan_of", "scenario_of"]
 
 FOLDER = Path(__file__).parents[1] / "soundness"
 RECORDED = Path(__file__).parents[1] / "recorded" / "clean"
-RUNS: Sequence[str] = ("perfect", "cassandra-5.0.9", "cassandra-6.0-alpha2", "cassandra-1.1.12")
+UPGRADED = "cassandra-5.0.9 to 6.0-alpha2"
+"""A run in which all nodes become another release, and one is killed as it starts as that."""
+RUNS: Sequence[str] = ("perfect", "cassandra-5.0.9", "cassandra-6.0-alpha2", "cassandra-1.1.12", UPGRADED)
 
 
 def scenario_of(name: str) -> Path:
     """The file of the races of a run; the Thrift lines lack most kinds of objects."""
     return FOLDER / ("thrift.json" if name == "cassandra-1.1.12" else "rich.json")
+
+
+def plan_of(name: str) -> Plan:
+    """The plan of a run on three real nodes: the races, one after another."""
+    races = {"scenario": str(scenario_of(name)), "mode": "single", "races": "1"}
+    if name != UPGRADED:
+        return Plan(system=name.replace("-", ":", 1), workloads=("scenario",), nodes=3, seed=1, options=races)
+    # Races are over before the first node is taken down; the set, at a slow rate, goes on.
+    upgrade = {"to": "cassandra:6.0-alpha2", "aim": "kill@start", "rolling-upgrade.begins_s": "60"}
+    return Plan(
+        system="cassandra:5.0.9",
+        workloads=("scenario", "set"),
+        nemeses=("rolling-upgrade",),
+        nodes=3,
+        seed=1,
+        time_limit_s=400,
+        ends_after_s=10,
+        rate=1,
+        restart="rolling",
+        options=races | upgrade,
+    )
 
 
 def clean_run(name: str) -> CleanRun:

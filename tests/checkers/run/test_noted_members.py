@@ -362,7 +362,8 @@ REWRITE = ATTEMPT | {"node": "n2", "command": "nodetool upgradesstables"}
     [
         pytest.param(upgrade(), id="a node"),
         pytest.param(
-            upgrade("node", "ok", DRAIN, ATTEMPT | {"command": "start as b"}, seconds=4.0), id="at the second try"
+            upgrade("node", "ok", DRAIN, ATTEMPT | {"node": "n2", "command": "start as b"}, seconds=4.0),
+            id="at the second try",
         ),
         pytest.param(upgrade("node", "info", DRAIN), id="of unknown outcome"),
         pytest.param(upgrade("finish", "ok", REWRITE), id="the end of it"),
@@ -379,6 +380,7 @@ def test_what_an_upgrade_may_say_is_not_strange(lines: list[str]) -> None:
     ("lines", "text"),
     [
         pytest.param(upgrade("node", "ok", system="c"), "started the node as c", id="system"),
+        pytest.param(upgrade("node", "ok", ATTEMPT | {"command": "start as b"}), "another node", id="node"),
         pytest.param(upgrade("node", "ok", REWRITE), "started the node as b", id="command"),
         pytest.param(upgrade("back", "ok", REWRITE), "started the node as b", id="command of the way back"),
         pytest.param(upgrade(seconds=1.5), "lasted less", id="shorter than its attempts"),
@@ -425,7 +427,7 @@ def test_a_step_of_an_operation_is_no_end_of_it() -> None:
 @pytest.mark.parametrize("outcome", ["ok", "fail", "info"])
 def test_a_node_that_becomes_another_version_keeps_its_address_but_not_its_host_id(outcome: str) -> None:
     value = {"operation": 1, "nodes": ["n2"], "parameters": {"stage": "node"}, "becomes": {"n2": "normal"}}
-    effect = {"attempts": [ATTEMPT | {"command": "drain, stop, start as b"}], "stage": "node", "system": "b"}
+    effect = {"attempts": [ATTEMPT | {"node": "n2", "command": "start as b"}], "stage": "node", "system": "b"}
     lines = [
         f"@{at} -- n2 {kind} rolling-upgrade {orjson.dumps({**value, **told}).decode()}"
         for at, kind, told in ((10_000, "invoke", {}), (15_000, outcome, {"effect": effect}))
