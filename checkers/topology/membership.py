@@ -184,8 +184,9 @@ def _list_strange_gossip(case: _Case) -> Iterator[Doubt]:
 def _list_contradictions(case: _Case) -> Iterator[Doubt]:
     """Yield a doubt for each account whose directory says something else of a member than its peers, once nothing changes."""
     for account in case.read if case.settled else ():
-        # A node that was upgraded keeps its host id, and its entry in the directory names another one.
-        by_id = not case.evidence.notes.upgrades.operations
+        # Until an upgrade has ended, a node may keep the host id that it had, and its entry in the directory names another one.
+        upgrades = case.evidence.notes.upgrades
+        by_id = not upgrades.operations or upgrades.finished is not None
         members = {address: _identity(member, by_id=by_id) for address, member in account.members.items()}
         entries = {
             address: _identity(entry, by_id=by_id)

@@ -20,7 +20,7 @@ __all__ = ["RECORDED", "RUNS", "UPGRADED", "Judge", "clean_run", "plan_of", "sce
 
 FOLDER = Path(__file__).parents[1] / "soundness"
 RECORDED = Path(__file__).parents[1] / "recorded" / "clean"
-UPGRADED = "cassandra-5.0.9 to 6.0-alpha2"
+UPGRADED = "cassandra-5.0.9-to-6.0-alpha2"
 """A run in which all nodes become another release, and one is killed as it starts as that."""
 RUNS: Sequence[str] = ("perfect", "cassandra-5.0.9", "cassandra-6.0-alpha2", "cassandra-1.1.12", UPGRADED)
 

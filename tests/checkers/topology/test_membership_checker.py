@@ -79,6 +79,19 @@ def test_a_directory_that_contradicts_the_peers_of_its_node_is_in_doubt(changed)
     )
 
 
+@pytest.mark.parametrize(("stage", "is_odd"), [("node", False), ("finish", True)])
+def test_a_directory_may_give_an_upgraded_node_another_host_id_until_the_upgrade_has_ended(stage, *, is_odd):
+    steps = [
+        line.replace('"parameters":{}', f'"parameters":{{"stage":"{stage}"}}')
+        for line in operation("rolling-upgrade", {"n2": "normal"})
+    ]
+    directory = registered(dict.fromkeys(FOUNDERS, "JOINED"))
+    assert verdict(steps, all_say(FOUNDERS, directory=directory)).doubts == ()
+    directory[ADDRESS["n2"]] = {**directory[ADDRESS["n2"]], "host_id": "other"}
+    texts = [doubt.text for doubt in verdict(steps, all_say(FOUNDERS, directory=directory)).doubts]
+    assert any("contradicts its peers" in text for text in texts) is is_odd
+
+
 def test_a_directory_with_a_stranger_is_in_doubt_and_one_with_who_left_is_not():
     more = registered({**dict.fromkeys(FOUNDERS, "JOINED"), "n5": "JOINED"})
     assert verdict([], all_say(FOUNDERS, directory=more)).valid == "unknown"
