@@ -1,7 +1,8 @@
 """Questions: operations of clients that a run of ours cannot have asked as they were recorded.
 
 Each worker has one coordinator, so each process number asks one node. An answer repeats what it acknowledges: the micro-operations of a
-transaction, and the value of a write. A condition that always holds is never answered as one that did not. The readings of one
+transaction, and the value of a write. A condition that always holds is never answered as one that did not. All reads of a set or counter
+say at which level they were made, or none does. The readings of one
 final phase are those of the other one, so one that is recorded in the other phase alone is missing.
 
 For histories with the conductor's notes alone, as `schemaquake.checkers.run.answers`, which it stands beside.
@@ -35,6 +36,8 @@ _ALWAYS_HOLDS: Final = ("write", "txn")
 _NOT_APPLIED: Final = "not applied: the condition did not hold"
 _READINGS: Final = ("read", "txn", "get", "probe", "check-rows", "read-batches", "read-rows")
 _FINAL: Final = ("settled", "restarted")
+_LEVELS: Final = ("consistency", "additions")
+"""What a read of a set or counter says of itself and of the additions."""
 _EXAMPLES: Final = 3
 
 _Positions = npt.NDArray[np.int64]
@@ -50,6 +53,7 @@ def find_strange_questions(evidence: Evidence) -> Iterator[str]:
     yield from _find_other_transactions(asked.filter(acknowledged), answers.filter(acknowledged))
     yield from _find_other_writes(asked.filter(acknowledged), answers.filter(acknowledged))
     yield from _find_false_conditions(asked, answers)
+    yield from _find_reads_without_levels(asked)
     yield from _find_one_sided_readings(evidence, evidence.history.take(invocation))
 
 
@@ -110,6 +114,21 @@ def _find_false_conditions(asked: pa.Table, answers: pa.Table) -> Iterator[str]:
     if len(found):
         first = found["index"][0].as_py()
         yield f"{len(found)} writes were not applied although their condition always holds, the first of them op {first}"
+
+
+def _find_reads_without_levels(asked: pa.Table) -> Iterator[str]:
+    """Yield how many reads of a set or counter do not name both levels, of keys whose other reads name at which they and additions are made."""
+    reads = asked.filter(pc.and_(pc.equal(plain(asked.select(["f"]))["f"], "read"), pc.is_valid(asked["value"])))
+    named: dict[str | None, list[tuple[int, bool]]] = {}
+    for row in plain(reads.select(["index", "key", "value"])).to_pylist():
+        value = orjson.loads(row["value"])
+        if isinstance(value, dict):
+            named.setdefault(row["key"], []).append((row["index"], set(_LEVELS) <= value.keys()))
+    lacking = [
+        index for found in named.values() if any(whole for _, whole in found) for index, whole in found if not whole
+    ]
+    if lacking:
+        yield f"{len(lacking)} reads do not say at which levels they and additions were made, the first of them op {lacking[0]}"
 
 
 # ── final readings ───────────────────────────────────────────────────────────────────────────────────────────────────

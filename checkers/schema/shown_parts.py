@@ -93,6 +93,7 @@ class ShownParts:
                 "using" in one.value for one in parts.all_values(Part(SchemaObject("index", keyspace, name), "whole"))
             )
         }
+        self._fields = _final_fields(case)
         self._usual: dict[str, set[str]] = {}
         for schema in schemas:
             for key, table in schema.tables.items():
@@ -210,6 +211,20 @@ class ShownParts:
                 if must_precede(made[later], made[earlier]):
                     text = f"have {earlier} before {later}, which was there first"
                     yield ShownPart(Part(subject, "fields"), names, fault=text)
+                elif len(made[later]) == len(made[earlier]) == 1 and self._is_turned(subject, earlier, later):
+                    text = (
+                        f"have {earlier} before {later}, and fields do not move: it is the other way round in the end"
+                    )
+                    yield ShownPart(Part(subject, "fields"), names, fault=text)
+
+    def _is_turned(self, subject: SchemaObject, earlier: str, later: str) -> bool:
+        """Tell if all final readings of a type of one life have two fields in the other order."""
+        places = [
+            (names.index(earlier), names.index(later))
+            for names in self._fields.get(subject, ())
+            if {earlier, later} <= set(names)
+        ]
+        return bool(places) and all(first > second for first, second in places)
 
     def _keyspace(self, subject: SchemaObject, definition: Mapping[str, Any], time: int) -> _Shown:
         replication = definition.get("replication")
@@ -324,6 +339,23 @@ class ShownParts:
             torn = len(own) < len(bases)
             torn |= shown == ABSENT and all(column.get("kind") in _KEY for column in columns.values())
             yield ShownPart(Part(subject, "column", name), shown, values, fitting, torn=torn, ages=False)
+
+
+def _final_fields(case: Evidence) -> Mapping[SchemaObject, Sequence[Sequence[str]]]:
+    """Map each type that was made once, and whose fields nobody renamed, to the names of its fields in each final reading."""
+    found: dict[SchemaObject, list[Sequence[str]]] = {}
+    for schema in case.readings.schemas:
+        for key, fields in schema.types.items():
+            subject = SchemaObject("type", *key)
+            changes = case.changes
+            is_one = (
+                len(changes.creates(subject)) == 1
+                and not changes.drops(subject)
+                and not changes.texts(subject.keyspace)
+            )
+            if is_one and not any(change.f == "rename-field" for change in changes.on(subject)):
+                found.setdefault(subject, []).append([name for name, _ in fields])
+    return found
 
 
 def _ids(case: Evidence) -> Mapping[SchemaObject, set[str]]:

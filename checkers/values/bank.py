@@ -1,6 +1,7 @@
 """Bank: the total of all accounts never changes.
 
 Judges, key by key, every answered `read` of all balances (`{account: balance}`), where there are `transfer`s.
+A transfer that names other things than the others, or an account that no read shows, is a doubt.
 Finds: `wrong-total`, `negative-balance`. Source: the bank test of the field (Kingsbury): snapshot isolation.
 """
 
@@ -10,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import Literal
+from typing import Final, Literal
 
 import orjson
 
@@ -26,6 +27,9 @@ from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict
 
 __all__ = ["Bank"]
+
+_NAMED: Final = ("from", "to", "amount")
+"""What a transfer names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +62,10 @@ class Bank:
                 tally.doubt(Doubt("undecided", text, list_objects(key)))
             if len({frozenset(read.value) for read in reads}) > 1:
                 tally.doubt(Doubt("undecided", "reads do not show the same accounts", list_objects(key)))
+            strange = _find_strange([call for call in calls if call.f == "transfer" and call.type == "ok"], reads)
+            if strange is not None:
+                text = f"op {strange.index}, a transfer that was acknowledged, does not name an amount and two accounts that reads show, as others do"
+                tally.doubt(Doubt("undecided", text, list_objects(key)))
             judged += len(reads)
             for kind, report in self._findings(key, reads, operations):
                 tally.find(kind, report)
@@ -80,6 +88,18 @@ class Bank:
                 yield "wrong-total", partial(_report_total, key, read, found, total, reference, operations)
             elif not self.overdraft and any(balance < 0 for balance in read.value.values()):
                 yield "negative-balance", partial(_report_balance, key, read, operations)
+
+
+def _find_strange(transfers: Sequence[PairedOperation], reads: Sequence[PairedOperation]) -> PairedOperation | None:
+    """Find a transfer that does not say what the others say, or that names an account which no read shows; None: there is none.
+
+    Histories of other tools may tell transfers, or spell accounts, in another form, which is left alone.
+    """
+    accounts = {account for read in reads for account in read.value}
+    told = [(one, one.argument) for one in transfers if isinstance(one.argument, dict)]
+    whole = [one.index for one, asked in told if set(_NAMED) <= asked.keys()]
+    known = [one.index for one, asked in told if {str(asked.get(name)) for name in _NAMED[:2]} <= accounts]
+    return next((one for one, _ in told for good in (whole, known) if good and one.index not in good), None)
 
 
 def _sum_balances(balances: Mapping[str, JSON]) -> int | None:

@@ -394,6 +394,9 @@ class CleanRun:
                 for change in _changes(asked, {}, event["f"]) if isinstance(asked, dict) else ():
                     told = partial(self._asked, change, ends)
                     yield Lie(f"{what} {event['f']}: {change.what}", "", f"{text} {change.path}", told)
+                for change in _changes_of_mops(self._history[invoked]["mops"] or ()):
+                    told = partial(self._asked_in_mops, change, ends)
+                    yield Lie(f"{what} {event['f']}: {change.what}", "", f"{text} {change.path}", told)
 
     def _asked(self, change: _Change, ends: Sequence[int]) -> Records:
         """The records with another question. Raises NotThereError if the answer does not repeat what is changed."""
@@ -405,6 +408,19 @@ class CleanRun:
             except (KeyError, IndexError, TypeError) as error:
                 raise NotThereError(change.path) from error
             changed[end] = {"value": orjson.dumps(value).decode()}
+        history = _renumbered(_edited(self.records.history, _Edit(changed)))
+        return Records.of(history, self.records.observations, self.records.logs)
+
+    def _asked_in_mops(self, change: _Change, ends: Sequence[int]) -> Records:
+        """The records with a transaction of other micro-operations. Raises NotThereError if the answer does not repeat what is changed."""
+        changed = {}
+        for end in ends:
+            mops = orjson.loads(orjson.dumps(self._history[end]["mops"]))
+            try:
+                change.apply(mops)
+            except (KeyError, IndexError, TypeError) as error:
+                raise NotThereError(change.path) from error
+            changed[end] = {"mops": mops}
         history = _renumbered(_edited(self.records.history, _Edit(changed)))
         return Records.of(history, self.records.observations, self.records.logs)
 
@@ -529,6 +545,18 @@ class CleanRun:
 
 
 _REMEMBERED = frozenset({"keyspace", "table", "view", "type", "function", "aggregate"})
+
+
+def _changes_of_mops(mops: Sequence[Mapping[str, Any]]) -> Iterator[_Change]:
+    """Micro-operations of a transaction that are asked for otherwise, or not at all."""
+    for number, mop in enumerate(mops):
+        group = f"{mop['f']} in a transaction"
+        yield _Change((number, "k"), f"{group}: another key", _setter((number, "k"), _other(mop["k"], ())))
+        yield _Change((number, "f"), f"{group}: another function", _setter((number, "f"), f"{mop['f']}x"))
+        if mop["v"] is not None:
+            yield _Change((number, "v"), f"{group}: another value", _setter((number, "v"), mop["v"] + 10**6))
+        if len(mops) > 1:
+            yield _Change((number,), f"{group}: gone", _remover((number,)))
 
 
 def _other_mops(mops: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, int, Sequence[Mapping[str, Any]]]]:

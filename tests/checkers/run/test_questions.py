@@ -57,6 +57,24 @@ def test_a_write_is_acknowledged_with_the_value_that_was_asked_for(value: str, a
     assert len(strange(*write("write", value, answer), *write("write", '{"v": 1}', 'ok {"v": 1}', at=30))) == count
 
 
+LEVELS = '{"consistency": "QUORUM", "additions": "QUORUM"}'
+
+
+@pytest.mark.parametrize(
+    ("value", "key", "count"),
+    [
+        (LEVELS, "k.s", 0),
+        ('{"consistency": "QUORUM"}', "k.s", 1),
+        ('{"additions": "QUORUM"}', "k.s", 1),
+        ("{}", "k.s", 1),
+        ("{}", "k.t", 0),
+    ],
+)
+def test_reads_of_one_set_name_their_levels_if_others_of_it_do(value: str, key: str, count: int) -> None:
+    lines = [*read(20, "n1", "k.s", value=LEVELS), *read(30, "n2", key, value=value)]
+    assert len(strange(*lines)) == count
+
+
 def test_clients_that_never_repeat_a_value_contradict_nothing() -> None:
     assert strange(*write("write", '{"v": 5}', 'ok {"v": 6}')) == []
 

@@ -289,6 +289,25 @@ def test_the_statement_of_a_view_names_columns_that_its_table_may_have_had(selec
     assert [one.evidence["part"] for one in anomalies] == list(odd)
 
 
+@pytest.mark.parametrize(
+    ("fields", "more", "odd"),
+    [
+        ("f0:int f1:text g:int h:int", (), []),
+        ("f0:int f1:text h:int g:int", (), ["fields"]),
+        ("f0:int f1:text h:int", (), []),
+        ("f0:int f1:text h:int g:int", ("@45 p1 n2 invoke drop-type k.u", "@46 p1 n2 info Timeout"), []),
+    ],
+)
+def test_two_fields_added_at_once_stand_in_one_order(fields: str, more: Sequence[str], odd: Sequence[str]) -> None:
+    added = (
+        *("@20 p1 n1 invoke add-field k.u g:int", "@20 p2 n2 invoke add-field k.u h:int"),
+        *("@25 p1 n1 ok", "@25 p2 n2 ok"),
+    )
+    final = [FINAL[0], "settled n1,n2,n3 type k.u f0:int f1:text g:int h:int", FINAL[2]]
+    records = judged([*SETUP, *added, *more], [*final, f"@30 running n2 type k.u {fields}"])
+    assert [one.evidence["part"] for one in Sightings().check(records, limit_s=5).anomalies] == list(odd)
+
+
 @pytest.mark.parametrize(("dropped", "odd"), [("s", []), ("t", ["older-sighting"])])
 @pytest.mark.parametrize(
     "later", [(), ('@50 p1 n2 invoke create-view k.w {"base": "s", "primary_key": ["q", "a"]}', "@51 p1 n2 ok")]

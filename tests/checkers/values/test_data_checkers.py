@@ -253,6 +253,29 @@ def test_money_that_was_made_lost_or_overdrawn():
     assert judge(Bank(), *read('{"0":7,"1":3}')).valid == "unknown"
 
 
+@pytest.mark.parametrize(
+    ("asked", "valid"),
+    [
+        ('{"from": 1, "to": 0, "amount": 2}', True),
+        ('{"from": 2, "to": 0, "amount": 2}', "unknown"),
+        ('{"from": 1, "to": "x", "amount": 2}', "unknown"),
+        ('{"to": 0, "amount": 2}', "unknown"),
+        ('{"from": 1, "to": 0}', "unknown"),
+        ("[1, 0, 2]", True),
+    ],
+)
+def test_a_transfer_names_an_amount_and_two_accounts_as_others_do(asked: str, valid: bool | str) -> None:
+    lines = (f"p1 invoke transfer {asked}", "p1 ok", *read('{"0":7,"1":3}', '{"0":4,"1":6}'))
+    assert judge(Bank(), *MOVED, *lines).valid == valid
+
+
+def test_accounts_and_transfers_in_another_form_are_left_alone() -> None:
+    spelled = ('p0 invoke transfer {"from":"a","to":"b","amount":3}', "p0 ok", *read('{":a":7,":b":3}'))
+    assert judge(Bank(), *spelled).valid is True
+    moved = ('p0 invoke transfer {"giver":0,"taker":1,"sum":3}', "p0 ok", *read('{"0":7,"1":3}'))
+    assert judge(Bank(), *moved).valid is True
+
+
 # ── availability and stats ───────────────────────────────────────────────────────────────────────────────────────────
 
 
