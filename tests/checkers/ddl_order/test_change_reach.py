@@ -1,12 +1,21 @@
 """Reach: an unanswered change explains what the schema model says of it, where and when it may take effect, and no more."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import orjson
 import pytest
 from histories import judged
 
-from schemaquake.checkers.ddl_order.reach import Reaches, facts_of_columns, facts_of_memory, facts_of_row
+from schemaquake.checkers.ddl_order.reach import (
+    _WHOLE,
+    Reach,
+    Reaches,
+    facts_of_columns,
+    facts_of_memory,
+    facts_of_row,
+)
+from schemaquake.checkers.ddl_order.variables import ABSENT, ColumnValue, Variable
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.node_schemas import Live
 from schemaquake.checkers.evidence.schema_changes import SchemaObject
@@ -327,3 +336,148 @@ def test_a_rename_takes_its_column_along_in_the_order_of_rows_and_in_the_conditi
         ]
         assert known.explain(subject, shown[:2], 0, 10**9) != ()
         assert known.explain(subject, shown[::2], 0, 10**9) == ()
+
+
+# ── one reach by itself ──────────────────────────────────────────────────────────────────────────────────────────────
+
+WHOLE = Variable("relation", "k", "t")
+KEYSPACE = SchemaObject("keyspace", "k", "")
+
+
+def reach(results, *, begins=0, ends=None, **more) -> Reach:
+    (operation, *_) = Evidence.of(judged([*BOOT, *SETUP, *unanswered("drop-table k.t")])).changes.all
+    return Reach(operation, begins, ends, results, **more)
+
+
+def test_a_reach_lasts_from_its_first_moment_to_its_last() -> None:
+    known = reach({}, begins=5, ends=10)
+    assert [known.during(*times) for times in ((0, 4), (0, 5), (7, 8), (10, 20), (11, 20))] == [
+        *(False, True),
+        *(True, True),
+        False,
+    ]
+    assert reach({}, begins=5).during(10**18, 10**18)
+
+
+def test_what_is_not_known_touches_everything_and_what_does_nothing_nothing() -> None:
+    assert reach({}, everything=True).touches(T)
+    assert not reach({}).touches(T)
+    assert not reach({WHOLE: ("table",)}).touches(SchemaObject("table", "k", "u"))
+    comment = Variable("option", "k", "t", "comment")
+    assert not reach({comment: '"x"'}).touches(T)
+    assert reach({comment: '"x"'}).touches(T, [("option", "comment")])
+    assert not reach({comment: '"x"'}).touches(T, [("option", "caching")])
+
+
+def test_the_parts_of_an_object_are_those_of_no_other() -> None:
+    column = ColumnValue("int", "regular")
+    results = {
+        Variable(kind, keyspace, name, part): column
+        for kind, part in (("column", "a"), ("option", "comment"), ("relation", ""), ("index", ""))
+        for keyspace, name in (("k", "s"), ("k", "t"), ("k", "u"), ("j", "t"), ("l", "t"))
+    }
+    assert reach(results).parts_of(T) == [("column", "a"), ("option", "comment")]
+
+
+def test_an_object_goes_with_its_keyspace_and_its_parts_do_not_go_alone() -> None:
+    gone = reach({Variable("keyspace", "k"): ABSENT})
+    for kind in ("table", "view", "type", "function", "index"):
+        assert gone.leads_to(SchemaObject(kind, "k", "t"), (_WHOLE[kind], ""), None)
+        assert not gone.creates(SchemaObject(kind, "k", "t"))
+    assert not gone.touches(SchemaObject("table", "j", "t"))
+    assert not gone.leads_to(T, ("column", "a"), None), "the table went, and not one column of it"
+    assert not gone.leads_to(KEYSPACE, ("replication", ""), None)
+    assert not gone.leads_to(T, ("relation", ""), {"is": "there"})
+
+
+def test_an_object_comes_with_its_parts_and_no_object_comes_with_a_keyspace() -> None:
+    made = reach({WHOLE: ("table",), Variable("keyspace", "k"): "keyspace"})
+    assert made.creates(T)
+    assert made.leads_to(T, ("column", "a"), ["columns", {"type": "int"}])
+    assert not made.leads_to(T, ("column", "a"), None)
+    assert made.changes_whole(T)
+    assert not made.changes_whole(SchemaObject("table", "k", "u"))
+    assert not made.touches(SchemaObject("table", "k", "u"))
+
+
+def test_the_reach_of_a_change_is_found_by_the_change_itself() -> None:
+    lines = [
+        *unanswered("add-column k.t d:int"),
+        "@11 p1 n1 invoke add-column k.t e:int",
+        "@21 p1 n1 info OperationTimedOut",
+        "@12 p2 n1 invoke add-column k.t f:int",
+        "@22 p2 n1 ok",
+        '@13 p3 n1 invoke cql k.t {"statement": "ALTER TABLE k.t ADD z int"}',
+        "@23 p3 n1 info OperationTimedOut",
+        '@14 p4 n1 invoke cql k.t {"statement": "ALTER TABLE k.t ADD y int"}',
+        "@24 p4 n1 ok",
+    ]
+    evidence = Evidence.of(judged([*BOOT, *SETUP, *sorted(lines, key=lambda line: int(line[1:].split()[0]))]))
+    known = Reaches(evidence)
+    found = {change.invoked // MS: known.find(change) for change in evidence.changes.all}
+    assert [time for time, each in found.items() if each is not None] == [10, 11]
+    for time in (10, 11):
+        assert found[time] is not None
+        assert found[time].operation.invoked == time * MS
+    assert known.find(replace(evidence.changes.all[0], argument=None)) is None
+    assert [each.operation.invoked // MS for each in known.of("k")] == [10, 11, 13], "what was acknowledged is no reach"
+    assert [change.invoked // MS for change in known.any_during(0, 11 * MS)] == [10, 11]
+    assert [change.invoked // MS for change in known.any_during(0, 10 * MS)] == [10]
+    assert [change.invoked // MS for change in known.touching(T, 0, 99 * MS)] == [13]
+
+
+def ends(*lines: str) -> int | None:
+    """The time (ms) by which every process that may have known of ADD d, asked through n1 at 10 ms, had ended."""
+    ordered = sorted(
+        [*BOOT, *SETUP, *unanswered("add-column k.t d:int"), *lines], key=lambda at: int(at[1:].split()[0])
+    )
+    (known,) = Reaches(Evidence.of(judged(ordered))).of("k")
+    return None if known.ends is None else known.ends // MS
+
+
+def start(node: str, at: int, phase: str = "restart") -> str:
+    return f'@{at} -- {node} info node-start {{"phase": "{phase}", "served": true, "seconds": 0.01}}'
+
+
+def death(node: str, at: int) -> str:
+    return f'@{at} -- {node} info node-died {{"exit_code": 1}}'
+
+
+def test_every_process_has_ended_when_the_last_node_died_or_was_started_again() -> None:
+    assert ends() is None
+    assert ends(start("n1", 60), start("n2", 90)) == 80
+    assert ends(start("n2", 60), start("n1", 90)) == 80
+    assert ends(start("n1", 60), start("n1", 90), start("n2", 65)) == 55, "the first start of a node ends what it knew"
+    assert ends(death("n1", 40), death("n2", 45)) == 45
+    assert ends(death("n1", 40), start("n1", 60), start("n2", 50)) == 40
+    assert ends(start("n1", 60), death("n1", 70), start("n2", 50)) == 50
+    assert ends(death("n1", 40), death("n1", 90), death("n2", 30)) == 40
+    assert ends(death("n1", 40)) is None
+    assert ends(death("n2", 40)) is None, "the coordinator lives"
+
+
+def test_what_ended_before_a_change_was_asked_for_ended_nothing_of_it() -> None:
+    late = [start("n2", 90)]
+    assert ends(death("n1", 9), *late) is None
+    assert ends(death("n1", 10), *late) is None
+    assert ends(death("n1", 11), *late) == 80
+    assert ends(start("n1", 9), *late) is None
+    assert ends(start("n1", 20), *late) is None, "that process began when the change was asked for"
+    assert ends(start("n1", 21), *late) == 80
+    assert ends(start("n1", 60, "boot"), *late) is None
+
+
+def test_a_reading_that_shows_a_change_ends_no_later_what_had_ended_before() -> None:
+    lines = [*BOOT, *SETUP, *unanswered("add-column k.t d:int"), start("n1", 60), start("n2", 90)]
+    (known,) = Reaches(Evidence.of(judged(lines, read("settled", columns="a:int* c:int d:int")))).of("k")
+    assert (known.decided, known.ends) == (True, 80 * MS)
+
+
+@pytest.mark.parametrize(("shown", "is_explained"), [("2", False), ("3", True), ("4", False)])
+def test_a_replication_factor_is_explained_by_the_change_that_asks_for_it(*, shown: str, is_explained: bool) -> None:
+    before, after = (
+        facts_of_row(KEYSPACE, {"replication": {"class": "SimpleStrategy", "replication_factor": factor}})
+        for factor in ("1", shown)
+    )
+    found = reaches(*unanswered("alter-keyspace k")).explain(KEYSPACE, [before, after], 30 * MS, 40 * MS)
+    assert bool(found) is is_explained
