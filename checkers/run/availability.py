@@ -3,7 +3,8 @@
 Judges, for each kind of operation (`f`), the longest time in which no attempt was answered. An answer is an `ok`, or a
 `fail` in which the system itself refuses; an error for an unreachable, unavailable, overloaded or slow system is none. A
 node is whole unless a fault was active on it (the conductor's notes), its start failed, or its process ended by itself. An
-attempt that needs every replica (level ALL) counts only while all nodes are whole. Storms of refusals are judged beside
+attempt that needs every replica (level ALL) counts only while all nodes are whole, and one through a node only until an operation begins
+that may have it gone for good: whoever asks no other node is answered by nobody then. Storms of refusals are judged beside
 it (`schemaquake.checkers.run.refusals`).
 Finds: `unavailable`, `refused-operations`. Source: the availability columns of the field (Kingsbury, latency and rate graphs); CEP-21, on the
 majority that the metadata service needs.
@@ -11,7 +12,7 @@ majority that the metadata service needs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal, TypeAlias
@@ -23,12 +24,14 @@ import pyarrow.compute as pc
 
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.operation_lines import OperationLines
+from schemaquake.checkers.evidence.topology_operations import TopologyOperation
 from schemaquake.checkers.findings.argument import Argument, label
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.findings.tally import Tally
 from schemaquake.checkers.run.refusals import NEEDS_ALL, NO_ANSWER, Refusals
 from schemaquake.checkers.run.whole_times import WholeTimes
+from schemaquake.harness.model.membership import GONE
 from schemaquake.harness.model.records import Records, plain
 from schemaquake.harness.model.verdict import Anomaly, Doubt, Stat, Verdict
 
@@ -63,7 +66,7 @@ class Availability:
         nodes = sorted(evidence.nodes | {node for fault in notes.faults for node in fault.nodes})
         # By what the attempts need: all replicas, or as many as a majority of the nodes has.
         enough = {needs_all: WholeTimes(notes, nodes, needs_all=needs_all) for needs_all in (False, True)}
-        calls = _Calls(history, invocation, completion)
+        calls = _Calls(history, invocation, completion, _leaving_since(notes.operations))
         operations = OperationLines(history)
         tally = Tally(self.name, keep=LIMITS.findings)
         longest: dict[str, float] = {}
@@ -96,8 +99,11 @@ class Availability:
 class _Calls:
     """The times (ns) at which operations of each kind were begun and answered."""
 
-    def __init__(self, history: pa.Table, invocation: _Numbers, completion: _Numbers) -> None:
-        events = plain(history.select(["index", "time", "type", "f", "value", "error"]))
+    def __init__(
+        self, history: pa.Table, invocation: _Numbers, completion: _Numbers, leaving: Mapping[str, int]
+    ) -> None:
+        """`leaving` is the time from which on a node may be gone: attempts through it do not count then."""
+        events = plain(history.select(["index", "time", "type", "f", "node", "value", "error"]))
         times = events["time"].to_numpy()
         answers = events.take(pa.array(completion, mask=completion < 0))
         silent = pc.fill_null(pc.match_substring_regex(answers["error"], NO_ANSWER), fill_value=False)
@@ -110,6 +116,11 @@ class _Calls:
         self._begun = times[invocation]
         self._ended = np.where(completion < 0, -1, times[completion])
         self._index = events["index"].to_numpy()[invocation]
+        asked_nodes = events["node"].take(pa.array(invocation))
+        self._counts = np.ones(len(invocation), dtype=bool)
+        for node, since in leaving.items():
+            through = pc.fill_null(pc.equal(asked_nodes, node), fill_value=False).to_numpy(zero_copy_only=False)
+            self._counts &= ~(through & (self._begun >= since))
         encoded = events["f"].take(pa.array(invocation)).combine_chunks().dictionary_encode()
         self._codes = encoded.indices.to_numpy()
         self.functions: Sequence[str] = encoded.dictionary.to_pylist()
@@ -120,7 +131,7 @@ class _Calls:
         Of the attempts without an answer those count that need all replicas, or those that do not.
         """
         is_called = self._codes == self.functions.index(function)
-        unanswered = np.flatnonzero(is_called & ~self._answered & (self._needs_all == needs_all))
+        unanswered = np.flatnonzero(is_called & self._counts & ~self._answered & (self._needs_all == needs_all))
         if not len(unanswered):
             return
         answers = np.sort(self._ended[is_called & self._answered])
@@ -138,9 +149,20 @@ class _Calls:
 
     def indices(self, function: str, window: tuple[int, int], *, needs_all: bool) -> Sequence[int]:
         """Return the indices of the operations that began in a window and were not answered; see `without_answer`."""
-        is_called = (self._codes == self.functions.index(function)) & ~self._answered & (self._needs_all == needs_all)
+        is_called = (self._codes == self.functions.index(function)) & self._counts
+        is_called &= ~self._answered & (self._needs_all == needs_all)
         found: list[int] = self._index[is_called & (self._begun >= window[0]) & (self._begun < window[1])].tolist()
         return found
+
+
+def _leaving_since(operations: Iterable[TopologyOperation]) -> Mapping[str, int]:
+    """Map each node that an operation may have gone for good to the time (ns) at which the first such one began."""
+    since: dict[str, int] = {}
+    for operation in operations:
+        for node, state in operation.becomes.items():
+            if state in GONE and operation.outcome != "fail":
+                since[node] = min(operation.invoked, since.get(node, operation.invoked))
+    return since
 
 
 def _report_window(

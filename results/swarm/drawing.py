@@ -75,6 +75,8 @@ _BOTH_BEGIN_S: Final = ((4.0, 4.0), (4.0, 5.5), (4.0, 6.1), (4.0, 6.9))
 _CALLED_BACK: Final = "cancel-sequence"
 _CAN_BE_CALLED_BACK: Final[Mapping[str, TopologyVerb]] = {"decommission": "abort-leave", "move": "abort-move"}
 """Changes that are called back one time in four, where a system has a command for it."""
+_DIE: Final = frozenset({"removenode", "replace"})
+"""Changes of the ring whose node is dead: beside them a replication factor changes one time in two."""
 _OF_FACTORS: Final = "rf-change"
 _FACTORS_AT_FIRST: Final = (1, 2, 3)
 _FACTOR_CHANGES: Final = (1, 2, 3)
@@ -114,7 +116,7 @@ def plan_of_seed(seed: int, systems: Sequence[str], options: Mapping[str, str] |
     storm = _storm(draws, system)
     if storm is not None:
         return _stormy(draws, seed, system, storm, options or {})
-    return _resized(draws, _called_back(draws, _plain(draws, seed, system, options or {})))
+    return _resized(draws, _resized_too(draws, _called_back(draws, _plain(draws, seed, system, options or {}))))
 
 
 def _plain(draws: Draws, seed: int, system: str, options: Mapping[str, str]) -> Plan:
@@ -206,8 +208,6 @@ def _resized(draws: Draws, plan: Plan) -> Plan:
     stream = draws.stream("swarm", "factors")
     if not stream.chance(1 / 3):
         return plan
-    aims = {"fault.within", *(f"{verb}.at" for verb in ("kill", "pause", "cut"))}
-    others = {name: text for name, text in plan.options.items() if name not in aims}
     own = {
         f"{_OF_FACTORS}.count": str(stream.pick(_FACTOR_CHANGES)),
         f"{_OF_FACTORS}.limit-s": _LIMIT_OF_A_CHANGE_S,
@@ -219,8 +219,28 @@ def _resized(draws: Draws, plan: Plan) -> Plan:
         nemeses=(_OF_FACTORS,),
         time_limit_s=_SECONDS_OF_CUTS,
         replication_factor=stream.pick(_FACTORS_AT_FIRST),
-        options={**others, **own},
+        options={**_unaimed(plan), **own},
     )
+
+
+def _resized_too(draws: Draws, plan: Plan) -> Plan:
+    """Return a plan in whose place, one time in two where a dead node goes, a replication factor changes, too, before or afterwards.
+
+    Nothing else happens, as in `_resized`; every row has two replicas or more at any time, of which one stays.
+    """
+    changes = {*plan.nemeses} & {*CHANGES}
+    fits = len(changes) == 1 and changes <= _DIE and plan.data_centers == 1 and _OF_ROWS in plan.workloads
+    if not fits or not draws.stream("swarm", "factor, too").chance(0.5):
+        return plan
+    own = {f"{_OF_FACTORS}.limit-s": _LIMIT_OF_A_CHANGE_S}
+    nemeses = (*changes, _OF_FACTORS)
+    return replace(plan, nemeses=nemeses, time_limit_s=_SECONDS_OF_CUTS, options={**_unaimed(plan), **own})
+
+
+def _unaimed(plan: Plan) -> dict[str, str]:
+    """Return a plan's options without faults aimed at steps."""
+    aims = {"fault.within", *(f"{verb}.at" for verb in ("kill", "pause", "cut"))}
+    return {name: text for name, text in plan.options.items() if name not in aims}
 
 
 def storm_of_seed(seed: int, systems: Sequence[str]) -> Kind | None:

@@ -448,7 +448,7 @@ class LogInvariants:
     def served(self, node: Node, request: str, token: int, version: int, factor: Copies, now: Topology) -> None:
         """Take note of a replica that carries a write or a read out whose coordinator chose the replicas by an earlier version of the topology."""
         then = self._topologies.get(version)
-        if then is None or version >= now.version or node.locations:
+        if then is None or not then.tokens or version >= now.version or node.locations:
             return
         readers, writers = (then, now) if request == "read" else (now, then)
         reads = readers.replicas(readers.place(token), factor)

@@ -112,6 +112,28 @@ def test_a_majority_is_one_of_the_members(outcome, valid):
     assert verdict.valid is valid
 
 
+@pytest.mark.parametrize(
+    ("outcome", "through", "valid"),
+    [
+        ("info", ["n3"], True),
+        ("ok", ["n3"], True),
+        ("fail", ["n3"], False),
+        ("info", ["n1"], False),
+        ("info", ["n3", "n1"], False),
+    ],
+)
+def test_whoever_asks_a_node_alone_that_may_have_left_need_not_be_answered(outcome, through, valid):
+    asked = [
+        line
+        for node in through
+        for number, at in enumerate(range(4000, 44000, 2000))
+        for process in [f"p{number + 100 * through.index(node)}"]
+        for line in (f"@{at} {process} {node} invoke read", f"@{at + 1} {process} {node} fail NoHostAvailable: gone")
+    ]
+    verdict = Availability().check(run(outcome, *asked), limit_s=5)
+    assert (verdict.valid, [one.type for one in verdict.anomalies]) == (valid, [] if valid else ["unavailable"])
+
+
 def test_operations_that_were_planned_and_never_begun_are_a_doubt():
     planned = note(1, "faults-planned", {"count": 0, "operations": 1})
     assert [doubt.kind for doubt in Faults().check(judged((planned,)), limit_s=5).doubts] == ["undecided"]

@@ -72,13 +72,26 @@ SCYLLA = "simulated:scylladb-6.2"
 @pytest.mark.parametrize("system", [FIVE, SIX, SCYLLA])
 def test_where_a_replication_factor_changes_rows_are_read_and_nothing_breaks_a_repair_off(system):
     plans = [plan_of_seed(seed, (system,)) for seed in range(200)]
-    resized = [plan for plan in plans if "rf-change" in plan.nemeses]
+    resized = [plan for plan in plans if plan.nemeses == ("rf-change",)]
     assert {plan.replication_factor for plan in resized} == {1, 2, 3}
     assert {plan.options["keys"] for plan in resized} == {"8", "60", "200"}
     for plan in resized:
-        assert (plan.nemeses, plan.data_centers) == (("rf-change",), 1)
+        assert plan.data_centers == 1
         assert plan.nodes > 3
         assert "quorum" in plan.workloads
+        assert not any(name.endswith(".at") for name in plan.options)
+
+
+@pytest.mark.parametrize("system", [FIVE, SIX, SCYLLA])
+def test_a_replication_factor_changes_beside_a_dead_node_that_goes_and_rows_keep_a_replica(system):
+    plans = [plan_of_seed(seed, (system,)) for seed in range(800)]
+    both = [plan for plan in plans if "rf-change" in plan.nemeses and len(plan.nemeses) > 1]
+    assert {plan.nemeses for plan in both} == {("removenode", "rf-change"), ("replace", "rf-change")}
+    for plan in both:
+        # Three replicas at first, and one change by one.
+        assert (plan.replication_factor, "rf-change.count" in plan.options, plan.data_centers) == (None, False, 1)
+        assert "quorum" in plan.workloads
+        assert plan.nodes > 3
         assert not any(name.endswith(".at") for name in plan.options)
 
 
