@@ -40,14 +40,17 @@ class Reshaping:
         self._founders = [name for name in self._nodes if name not in spares]
         self._spares = tuple(spares)
         self._were_members = set(self._founders)
+        self._states: Mapping[str, MemberState] = {
+            name: "absent" if name in spares else "normal" for name in self._nodes
+        }
 
     # ── members ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def members(self) -> Mapping[str, Member]:
-        """Return the state of every node, as those that serve list it."""
+        """Return the state of every node, as those that serve list it, or listed it last; before any served it is the plan."""
         peers = {name: self._peers(node) for name, node in self._nodes.items() if node.serving is not None}
         if not peers:
-            return {name: self._member(name, "absent" if name in self._spares else "normal") for name in self._nodes}
+            return {name: self._member(name, state) for name, state in self._states.items()}
         members = {}
         for name, node in self._nodes.items():
             others = [listed for other, listed in peers.items() if other != name]
@@ -55,6 +58,7 @@ class Reshaping:
             is_listed = listing > 0 and 2 * listing >= len(others)
             members[name] = self._member(name, self._state(node, is_listed=is_listed, alone=not others))
         self._were_members |= {name for name, member in members.items() if member.state == "normal"}
+        self._states = {name: member.state for name, member in members.items()}
         return members
 
     def ownership(self, names: Sequence[str], *, prefix: str) -> Mapping[str, JSON]:

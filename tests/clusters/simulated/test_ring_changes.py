@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import orjson
 import pytest
 from simulated_runs import FIVE, SCYLLA, SIX, simulate
@@ -10,6 +12,7 @@ from schemaquake.clusters.simulated.models.commit_rules import parse_rules
 from schemaquake.clusters.simulated.models.gossiped_ring import GossipedRing
 from schemaquake.clusters.simulated.models.sequences import Sequences
 from schemaquake.clusters.simulated.models.topology_coordinator import Coordinator
+from schemaquake.clusters.simulated.reshaping import Reshaping
 from schemaquake.clusters.simulated.ring import SPACE
 from schemaquake.clusters.simulated.topology import Moving, even_topology, shown_token, spare_token
 from schemaquake.harness.errors import NotApplicable, PlanError
@@ -317,3 +320,29 @@ def test_a_node_that_is_not_registered_does_not_join():
     joining = Moving("join", "n5", topology.ring, tokens=(spare_token(4, 0),))
     assert "registered" in (topology.obstacle(joining) or "")
     assert topology.registered(3, "n5", "id5").obstacle(joining) is None
+
+
+def test_members_of_a_cluster_of_which_no_node_serves_are_those_that_were_listed_last():
+    def listing(*addresses):
+        return SimpleNamespace(answer=lambda _node, _text: [{"peer": address} for address in addresses])
+
+    nodes = [
+        SimpleNamespace(
+            name=name, address=name, server=object(), serving=object(), host_ids={}, model=listing("a", "b")
+        )
+        for name in ("a", "b", "c")
+    ]
+    reshaping = Reshaping(*[None] * 3, nodes, spares=["c"])
+    for node in nodes:
+        node.serving = None
+    assert states(reshaping) == {"a": "normal", "b": "normal", "c": "absent"}, "as it is planned"
+    for node in nodes:
+        node.serving, node.model = object(), listing("a", "c")
+    assert states(reshaping) == {"a": "normal", "b": "left", "c": "normal"}
+    for node in nodes:
+        node.serving = None
+    assert states(reshaping) == {"a": "normal", "b": "left", "c": "normal"}
+
+
+def states(reshaping):
+    return {name: member.state for name, member in reshaping.members().items()}
