@@ -9,7 +9,7 @@ are, unless an operation concerns the node. An operation's end repeats what was 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain, pairwise
+from itertools import chain
 from typing import Any, Final
 
 from schemaquake.checkers.evidence.evidence import Evidence
@@ -122,21 +122,30 @@ def _differ(first: Mapping[str, Any], other: Mapping[str, Any], *, concerned: bo
 
 
 def _find_unstable(evidence: Evidence, noted: Sequence[Note]) -> Iterator[str]:
-    """Yield where nodes that an operation concerned have another host id after the restart than after healing.
+    """Yield where nodes that an operation concerned have two host ids before the first such one, or in the end after the last of all.
 
     Those of others never change (`_find_changed_members`).
     """
-    concerned = {node for _, value in _changing(evidence) for node in value.get("nodes") or ()}
-    finals = [(row["index"], value["members"]) for row, value in noted if value["at"] in _BEFORE]
-    for (before, earlier), (after, later) in pairwise(finals):
-        ids = {
-            node: {earlier.get(node, member)["host_id"], member["host_id"]} - {None}
-            for node, member in later.items()
-            if node in concerned
-        }
+    begun: dict[str, int] = {}
+    last = 0
+    for row, value in _changing(evidence):
+        last = row["index"]
+        for node in value.get("nodes") or ():
+            begun.setdefault(node, last)
+    before: dict[str, set[str]] = {}
+    after: dict[str, set[str]] = {}
+    for row, value in noted:
+        for node, member in value["members"].items():
+            if node not in begun or member["host_id"] is None:
+                continue
+            if row["index"] < begun[node]:
+                before.setdefault(node, set()).add(member["host_id"])
+            elif row["index"] > last and value["at"] in _BEFORE:
+                after.setdefault(node, set()).add(member["host_id"])
+    for when, ids in (("before", before), ("after", after)):
         unstable = sorted(node for node, found in ids.items() if len(found) > 1)
-        if unstable and not any(before < note.event["index"] < after for note in _operations(evidence)):
-            yield f"the last notes of the members give {listing(unstable)} two host ids, and no operation came in between"
+        if unstable:
+            yield f"notes of the members give {listing(unstable)} two host ids {when} any operation that may change them"
 
 
 def _operations(evidence: Evidence) -> Iterator[Note]:

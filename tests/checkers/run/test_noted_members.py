@@ -400,6 +400,26 @@ def test_an_upgrade_that_none_can_have_been_is_strange(lines: list[str], text: s
     assert text in said
 
 
+@pytest.mark.parametrize("first", ["n1", "n2"])
+def test_a_host_id_does_not_change_before_an_operation_that_may_change_it(first: str) -> None:
+    def lines(node: str, at: int) -> list[str]:
+        return [line.replace('"n2"', f'"{node}"').replace("-- n2 ", f"-- {node} ") for line in upgrade(at=at)[:2]]
+
+    second = "n2" if first == "n1" else "n1"
+    steps = [
+        *lines(first, 10_000),
+        note(15_001, "operation", THREE),
+        *lines(second, 20_000),
+        note(25_001, "operation", THREE),
+    ]
+    for node, is_odd in ((first, False), (second, True)):
+        changed = deepcopy(THREE)
+        changed[node]["host_id"] = "other"
+        found = strange(note(1, "boot", changed), *steps, *notes()[1:])
+        assert any(f"{node} two host ids before" in text for text in found) is is_odd
+    assert strange(*notes(), *steps) == []
+
+
 @pytest.mark.parametrize(
     ("step", "is_strange"),
     [
