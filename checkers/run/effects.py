@@ -169,6 +169,8 @@ def _find_odd_counters(fault: Mapping[str, Any], effect: Mapping[str, Any]) -> I
     if not all(isinstance(piece, dict) for piece in pieces):
         yield "was healed, and its effect does not say what its rules dropped"
         return
+    if not all("packets" in piece for piece in pieces):
+        yield "was healed, and its effect does not say of each filter how many packets it dropped"
     if not all(piece.get("rules") for piece in pieces):
         yield "was healed, and a node had no rule left that drops packets"
     if _list_means(_states(fault.get("effect") or {}).values()) != _list_means(pieces):

@@ -45,7 +45,10 @@ _OF_CHANGES = ("ack was a refusal: ", "refusal was an ack: ", "operation gone: "
 """Beginnings of classes of lies about a schema change as it was asked and answered."""
 _TRIES = 20
 _OF_AN_EVENT = re.compile(r"(?:op|note) (?P<index>\d+) [^(]*(?P<path>\(.*\))?")
-_OF_STROBES = ("*.toggles *", "*.broke_off *", "*.nodes.*.before *")
+_OF_CLOCKS = ("*.nodes.*.after changed",)
+"""What is within the tolerance of a clock."""
+_OF_STROBES = ("*.toggles *", "*.broke_off *", "*.nodes.*.before *", *_OF_CLOCKS)
+"""What may be anything while clocks are switched to and fro."""
 
 BESIDE_FAULTS: Mapping[str, Sequence[str]] = {
     "Changes of group 0 are told by their ids and times, in whatever order they are recorded, as the epochs of 6.0 are.": (
@@ -157,8 +160,9 @@ def _is_unseen(lie: Lie, records: Records) -> bool:
     event = next(event for event in history if event["index"] == int(found["index"]))
     if lie.kind.startswith("note fault-ends: effect."):
         fault = orjson.loads(event["value"])
-        is_strobe = (fault.get("parameters") or {}).get("kind") == "strobe"
-        return is_strobe and any(fnmatchcase(lie.kind, pattern) for pattern in _OF_STROBES)
+        kind = (fault.get("parameters") or {}).get("kind") if fault.get("nemesis") == "clock" else None
+        loose = {None: (), "strobe": _OF_STROBES}.get(kind, _OF_CLOCKS)
+        return any(fnmatchcase(lie.kind, pattern) for pattern in loose)
     path = literal_eval(found["path"] or "()")
     is_gone = lie.kind.startswith("operation gone: insert")
     if not is_gone and (not lie.kind.startswith("question and answer insert: row.") or len(path) < 2):

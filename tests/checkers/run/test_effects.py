@@ -244,6 +244,19 @@ def test_of_clocks_only_a_strobe_may_have_shown_true_time(kind: str) -> None:
     assert len(found("clock", shifted(), restored(0.0, toggles=3), {**CLOCKS, "kind": kind})) == 2
 
 
+def test_each_filter_says_how_many_packets_it_dropped() -> None:
+    counted = {"means": "iptables", "rules": ["-A x"], "packets": 4, "bytes": 4}
+    silent = {"means": "iptables", "rules": ["-A y"], "packets": 0, "bytes": 0}
+    grudge = {"grudge": {"n1": ["n2"]}}
+    assert (
+        found("partition", rules("-A x"), {"observed": True, "packets": 4, "nodes": {"n1": [counted, silent]}}, grudge)
+        == []
+    )
+    del silent["packets"]
+    left = {"observed": True, "packets": 4, "nodes": {"n1": [counted, silent]}}
+    assert len(found("partition", rules("-A x"), left, grudge)) == 1
+
+
 @pytest.mark.parametrize("total", [2, 4])
 def test_counters_of_rules_add_up(total: int) -> None:
     (said,) = found("partition", rules("-A x"), dropped(3, total), GRUDGE)
