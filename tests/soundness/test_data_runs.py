@@ -39,6 +39,9 @@ MAY_STAY_VALID: Mapping[str, Sequence[str]] = {
     "money that was moved otherwise than was asked leaves the total as it is": (
         *("answer transfer: *", "question and answer transfer: amount changed"),
     ),
+    "a value that was overwritten before any read may have been another one": (
+        *("question and answer put: value changed", "question and answer txn: w in a transaction: another value"),
+    ),
     "a transaction may have asked for less": ("question and answer txn: r in a transaction: gone",),
     "no other id is like it": ("answer generate: * changed", "answer generate:  changed"),
 }
