@@ -15,7 +15,7 @@ from schemaquake.checkers.ddl_order.reach import (
     facts_of_memory,
     facts_of_row,
 )
-from schemaquake.checkers.ddl_order.variables import ABSENT, ColumnValue, Variable
+from schemaquake.checkers.ddl_order.variables import ABSENT, UNSET, ColumnValue, Variable
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.node_schemas import Live
 from schemaquake.checkers.evidence.schema_changes import SchemaObject
@@ -395,6 +395,7 @@ def test_an_object_comes_with_its_parts_and_no_object_comes_with_a_keyspace() ->
     assert made.creates(T)
     assert made.leads_to(T, ("column", "a"), ["columns", {"type": "int"}])
     assert not made.leads_to(T, ("column", "a"), None)
+    assert made.leads_to(T, ("relation", ""), {"is": "there"})
     assert made.changes_whole(T)
     assert not made.changes_whole(SchemaObject("table", "k", "u"))
     assert not made.touches(SchemaObject("table", "k", "u"))
@@ -452,6 +453,7 @@ def test_every_process_has_ended_when_the_last_node_died_or_was_started_again() 
     assert ends(death("n1", 40), start("n1", 60), start("n2", 50)) == 40
     assert ends(start("n1", 60), death("n1", 70), start("n2", 50)) == 50
     assert ends(death("n1", 40), death("n1", 90), death("n2", 30)) == 40
+    assert ends(death("n1", 40), death("n2", 45), death("n3", 50)) == 45, "no note tells of a server of n3"
     assert ends(death("n1", 40)) is None
     assert ends(death("n2", 40)) is None, "the coordinator lives"
 
@@ -481,3 +483,160 @@ def test_a_replication_factor_is_explained_by_the_change_that_asks_for_it(*, sho
     )
     found = reaches(*unanswered("alter-keyspace k")).explain(KEYSPACE, [before, after], 30 * MS, 40 * MS)
     assert bool(found) is is_explained
+
+
+def leads(kind: str, wanted: object, *values: object) -> list[bool]:
+    """Whether a change that gives part `a` of k.t this value may make it read as each of these."""
+    known = reach({Variable(kind, "k", "t", "a"): wanted})
+    return [known.leads_to(T, (kind, "a"), value) for value in values]
+
+
+def test_a_column_reads_as_its_type_says_or_as_dropped() -> None:
+    there, dropped = ["columns", {"type": "int"}], ["dropped_columns", {"type": "int"}]
+    shown = ([there], [dropped, there], [["columns", {"type": "text"}]], None)
+    assert leads("column", ColumnValue("int", None), *shown) == [True, True, False, False]
+    assert leads("column", ColumnValue(None, None), *shown) == [True, True, True, False], "a RENAME leaves it open"
+    assert leads("column", ColumnValue("int", None), [["columns", {"type": "org.apache.cassandra.X"}]]) == [True]
+    assert leads("column", ColumnValue("int", None), True, [dropped]) == [True, True], "no type is shown"
+    another, order = ["dropped_columns", {"type": "text"}], ["clustering_order", "ASC"]
+    for beside in ([another, there], [order, there], [[], there]):
+        assert leads("column", ColumnValue("int", None), beside) == [True]
+        assert leads("column", ColumnValue("text", None), beside) == [False]
+    assert leads("column", ABSENT, [["where_clause", "is not null"]], [order]) == [False, False]
+    assert leads("column", ABSENT, None, [dropped], [dropped, dropped], [there], [dropped, there], [[]], True) == [
+        *(True, True, True),
+        *(False, False, False, False),
+    ]
+
+
+def test_an_option_and_a_field_read_as_they_were_asked_for() -> None:
+    assert leads("option", '"x"', "x", "y", None) == [True, False, False]
+    assert leads("option", UNSET, "x", "y", None) == [True, True, False]
+    assert leads("option", '{"class": "A"}', {"class": "A"}, {"class": "B"}) == [True, False]
+    assert leads("field", "int", "int", "INT", "text", "bigint", ["int"], None) == [
+        *(True, True),
+        *(False, False),
+        *(True, False),
+    ]
+    for word in ("keyspace", "type", "renamed", "unknown"):
+        assert leads("field", word, "int", None) == [True, False]
+    assert leads("replication", "3", {"replication_factor": 3}, {"replication_factor": "2"}, {"dc1": 3}) == [
+        *(True, False),
+        False,
+    ]
+
+
+def test_facts_are_the_parts_of_what_a_disk_shows() -> None:
+    row = {
+        "id": "7",
+        "columns": {"c": {"type": "int"}},
+        "dropped_columns": {"c": {"type": "text"}, "d": {"type": "int"}},
+        "options": {"comment": "x", "clustering_order": {"b": "ASC"}},
+        "indexes": {"i": {"kind": "K"}},
+    }
+    assert facts_of_row(T, row) == {
+        ("column", "c"): [["columns", {"type": "int"}], ["dropped_columns", {"type": "text"}]],
+        ("column", "d"): [["dropped_columns", {"type": "int"}]],
+        ("column", "b"): [["clustering_order", "ASC"]],
+        ("option", "comment"): "x",
+        ("index", "i"): {"kind": "K"},
+        ("relation", ""): {"id": "7"},
+    }
+    replication = {"class": "SimpleStrategy"}
+    assert facts_of_row(KEYSPACE, {"replication": replication, "durable_writes": True}) == {
+        ("replication", ""): replication,
+        ("keyspace", ""): {"durable_writes": True},
+    }
+    assert facts_of_row(SchemaObject("type", "k", "u"), [["f", "int"]]) == {("field", "f"): "int"}
+    assert facts_of_row(SchemaObject("function", "k", "f"), {"body": "x"}) == {("routine", ""): {"body": "x"}}
+    assert facts_of_row(T, None) is None
+    assert facts_of_row(T, {"id": "7", "columns": None, "dropped_columns": None, "options": None, "indexes": None}) == {
+        ("relation", ""): {"id": "7"}
+    }
+
+
+@pytest.mark.parametrize(
+    ("condition", "columns"),
+    [
+        ('a IS NOT NULL AND "b" is not null', ["a", "b"]),
+        ("a IS NOT NULL", ["a"]),
+        ("a IS NOT NULL AND b > 1", []),
+        ("b > 1", []),
+    ],
+)
+def test_a_condition_is_that_of_its_columns_if_it_says_no_more(condition: str, columns: list[str]) -> None:
+    view = SchemaObject("view", "k", "m")
+    facts = facts_of_row(view, {"options": {"where_clause": condition}})
+    expected = {("column", name): [["where_clause", "is not null"]] for name in columns}
+    assert facts == {**(expected or {("option", "where_clause"): condition}), ("relation", ""): {}}
+    assert facts_of_row(view, {"options": {"comment": "a IS NOT NULL"}}) == {
+        ("option", "comment"): "a IS NOT NULL",
+        ("relation", ""): {},
+    }
+
+
+def test_facts_of_a_memory_are_those_of_its_statement() -> None:
+    assert facts_of_memory(T, None) is None
+    assert facts_of_memory(T, Live("table", "no statement")) == {("relation", ""): "no statement"}
+    assert facts_of_memory(T, Live("table", columns={"a": "int"})) == {("column", "a"): "int"}
+    type_u = SchemaObject("type", "k", "u")
+    assert facts_of_memory(type_u, Live("type", "CREATE TYPE k.u (f int)")) == {("field", "f"): "int"}
+
+
+def decided_beside(*lines: str, change: str = "add-column k.t d:int", shown: Sequence[str] = READ) -> bool | None:
+    """What a settled reading decides of a change of unknown outcome, asked at 10 ms, beside others."""
+    evidence = Evidence.of(judged([*BOOT, *SETUP, *unanswered(change), *lines], shown))
+    return next(each for each in Reaches(evidence).of("k") if each.operation.invoked == 10 * MS).decided
+
+
+def test_a_change_that_may_take_effect_after_a_reading_began_leaves_it_open() -> None:
+    other = "alter-options k.t comment=y"
+    assert decided_beside(f"@30 p5 n2 invoke {other}", "@40 p5 n2 ok") is False
+    assert decided_beside(f"@30 p5 n2 invoke {other}", "@40 p5 n2 info Timeout") is None
+    assert decided_beside(f"@30 p5 n2 invoke {other}") is None
+    assert decided_beside(f"@30 p5 n2 invoke {other}", "@9999 p5 n2 ok") is False
+    assert decided_beside(f"@30 p5 n2 invoke {other}", "@10000 p5 n2 ok") is None
+    text = '@30 p5 n2 invoke cql k.t {"statement": "ALTER TABLE k.t ADD z int"}'
+    assert decided_beside(text, "@40 p5 n2 ok") is None
+
+
+def test_parts_leave_open_whether_their_object_was_dropped_only_if_it_may_be_another() -> None:
+    drop = "drop-table k.t"
+    assert decided_beside("@30 p5 n2 invoke alter-options k.t comment=y", change=drop) is False
+    assert decided_beside("@30 p5 n2 invoke create-table k.t a:int*", change=drop) is None
+    index = "create-index k.i t c"
+    assert decided_beside(change=index) is False
+    assert decided_beside("@30 p5 n2 invoke drop-column k.t c", change=index) is None
+    assert decided_beside("@30 p5 n2 invoke drop-column k.u c", change=index) is False
+
+
+def test_an_index_is_there_if_a_table_of_its_own_keyspace_shows_it() -> None:
+    index, own = "create-index k.i t c", read("settled", indexes={"i": {"kind": "K", "target": "c"}})
+    other = 'settled n1,n2 table j.t id=8 a:int* {"indexes": {"i": {"kind": "K", "target": "a"}}}'
+    assert decided_beside(change=index, shown=own) is True
+    assert decided_beside(change=index, shown=[*READ, "settled n1,n2 keyspace j", other]) is False
+
+
+def test_a_change_of_two_parts_of_which_one_is_shown_is_not_decided() -> None:
+    change = 'alter-options k.t {"options": {"comment": "x", "gc_grace_seconds": 5}}'
+    for options, expected in (
+        ({"comment": "x", "gc_grace_seconds": 5}, True),
+        ({"comment": "", "gc_grace_seconds": 1}, False),
+        ({"comment": "x", "gc_grace_seconds": 1}, None),
+    ):
+        assert decided_beside(change=change, shown=read("settled", options=options)) is expected
+    assert decided_beside(change=change, shown=read("settled", gone=True)) is None
+
+
+def test_columns_of_a_table_come_to_its_views_and_nothing_else_does() -> None:
+    view = SchemaObject("view", "k", "m")
+    made = ('@5 p8 n1 invoke create-view k.m {"base": "t", "primary_key": ["c", "a"]}', "@6 p8 n1 ok")
+    plain, added = facts_of_columns(["a", "c"]), facts_of_columns(["a", "c", "d"])
+
+    def explained(change: str, *sides: object) -> bool:
+        return bool(reaches(*made, *unanswered(change)).explain(view, sides, 30 * MS, 40 * MS))
+
+    assert explained("add-column k.t d:int", plain, added)
+    assert not explained("add-column k.u d:int", plain, added)
+    commented = [{("option", "comment"): text} for text in ("", "x")]
+    assert not explained("alter-options k.t comment=x", *commented)
