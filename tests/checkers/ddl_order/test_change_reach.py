@@ -275,6 +275,7 @@ LEFT_ALONE = {
     "another column was added": ("add-column k.t d:int", ["add-column k.t e:int"]),
     "another option was set": ("add-column k.t d:int", ["alter-options k.t comment=y"]),
     "a column was added to the table of an index": ("create-index k.i t c", ["add-column k.t d:int"]),
+    "the column of an index got another name": ("create-index k.i t c", ["rename-column k.t c>b"]),
     "the table was dropped again": ("drop-table k.t", ["drop-table k.t"]),
     "another table was created": ("drop-table k.t", ["create-table k.u a:int*"]),
 }
@@ -534,13 +535,18 @@ def test_facts_are_the_parts_of_what_a_disk_shows() -> None:
         "options": {"comment": "x", "clustering_order": {"b": "ASC"}},
         "indexes": {"i": {"kind": "K"}},
     }
-    assert facts_of_row(T, row) == {
+    assert facts_of_row(T, orjson.loads(orjson.dumps(row))) == {
         ("column", "c"): [["columns", {"type": "int"}], ["dropped_columns", {"type": "text"}]],
         ("column", "d"): [["dropped_columns", {"type": "int"}]],
         ("column", "b"): [["clustering_order", "ASC"]],
         ("option", "comment"): "x",
         ("index", "i"): {"kind": "K"},
         ("relation", ""): {"id": "7"},
+    }
+    maps = {"caching": {"keys": "ALL"}, "compaction": {"class": "X"}, "clustering_order": "b", "zone": "a IS NOT NULL"}
+    assert facts_of_row(T, {"options": maps}) == {
+        **{("option", name): value for name, value in maps.items()},
+        ("relation", ""): {},
     }
     replication = {"class": "SimpleStrategy"}
     assert facts_of_row(KEYSPACE, {"replication": replication, "durable_writes": True}) == {
@@ -566,7 +572,7 @@ def test_facts_are_the_parts_of_what_a_disk_shows() -> None:
 )
 def test_a_condition_is_that_of_its_columns_if_it_says_no_more(condition: str, columns: list[str]) -> None:
     view = SchemaObject("view", "k", "m")
-    facts = facts_of_row(view, {"options": {"where_clause": condition}})
+    facts = facts_of_row(view, orjson.loads(orjson.dumps({"options": {"where_clause": condition}})))
     expected = {("column", name): [["where_clause", "is not null"]] for name in columns}
     assert facts == {**(expected or {("option", "where_clause"): condition}), ("relation", ""): {}}
     assert facts_of_row(view, {"options": {"comment": "a IS NOT NULL"}}) == {
@@ -579,7 +585,7 @@ def test_facts_of_a_memory_are_those_of_its_statement() -> None:
     assert facts_of_memory(T, None) is None
     assert facts_of_memory(T, Live("table", "no statement")) == {("relation", ""): "no statement"}
     assert facts_of_memory(T, Live("table", columns={"a": "int"})) == {("column", "a"): "int"}
-    type_u = SchemaObject("type", "k", "u")
+    type_u = SchemaObject(orjson.loads('"type"'), "k", "u")
     assert facts_of_memory(type_u, Live("type", "CREATE TYPE k.u (f int)")) == {("field", "f"): "int"}
 
 
@@ -596,6 +602,7 @@ def test_a_change_that_may_take_effect_after_a_reading_began_leaves_it_open() ->
     assert decided_beside(f"@30 p5 n2 invoke {other}") is None
     assert decided_beside(f"@30 p5 n2 invoke {other}", "@9999 p5 n2 ok") is False
     assert decided_beside(f"@30 p5 n2 invoke {other}", "@10000 p5 n2 ok") is None
+    assert decided_beside(f"@30 p5 n2 invoke {other}", "@10001 p5 n2 ok") is None
     text = '@30 p5 n2 invoke cql k.t {"statement": "ALTER TABLE k.t ADD z int"}'
     assert decided_beside(text, "@40 p5 n2 ok") is None
 
@@ -612,9 +619,31 @@ def test_parts_leave_open_whether_their_object_was_dropped_only_if_it_may_be_ano
 
 def test_an_index_is_there_if_a_table_of_its_own_keyspace_shows_it() -> None:
     index, own = "create-index k.i t c", read("settled", indexes={"i": {"kind": "K", "target": "c"}})
-    other = 'settled n1,n2 table j.t id=8 a:int* {"indexes": {"i": {"kind": "K", "target": "a"}}}'
+    other = [
+        line
+        for keyspace in ("j", "l")
+        for line in (
+            f"settled n1,n2 keyspace {keyspace}",
+            f'settled n1,n2 table {keyspace}.t id=8 a:int* {{"indexes": {{"i": {{"kind": "K", "target": "a"}}}}}}',
+        )
+    ]
     assert decided_beside(change=index, shown=own) is True
-    assert decided_beside(change=index, shown=[*READ, "settled n1,n2 keyspace j", other]) is False
+    assert decided_beside(change=index, shown=[*READ, *other]) is False
+
+
+def test_a_function_is_looked_for_among_functions() -> None:
+    made = [
+        '@5 p8 n1 invoke create-function k.f {"arguments": [], "returns": "int", "language": "java", "body": "return 1;"}',
+        "@6 p8 n1 ok",
+    ]
+    assert decided_beside(*made, change="drop-function k.f", shown=[*READ, "settled n1,n2 function k.f"]) is False
+    assert decided_beside(*made, change="drop-function k.f") is True
+
+
+def test_a_replication_that_was_set_once_more_is_not_decided() -> None:
+    change = 'alter-keyspace k {"replication": {"class": "SimpleStrategy", "replication_factor": 5}}'
+    assert decided_beside(change=change) is False
+    assert decided_beside("@30 p5 n2 invoke alter-keyspace k", "@40 p5 n2 ok", change=change) is None
 
 
 def test_a_change_of_two_parts_of_which_one_is_shown_is_not_decided() -> None:
