@@ -8,7 +8,7 @@ promise nothing to others.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 import orjson
@@ -22,7 +22,7 @@ from schemaquake.checkers.quorum.levels import read_factor
 from schemaquake.harness.errors import HistoryError
 from schemaquake.harness.model.records import plain
 
-__all__ = ["LOCAL", "Asked", "count_at", "find_centers", "meet", "read_locations"]
+__all__ = ["LOCAL", "Asked", "count_at", "find_centers", "list_placements", "meet", "read_locations"]
 
 LOCAL: Final = frozenset({"LOCAL_ONE", "LOCAL_QUORUM"})
 """Levels of which only replicas of the coordinator's data centre count."""
@@ -50,6 +50,17 @@ def find_centers(history: pa.Table) -> Mapping[str, int] | None:
 
     None: they differ from one possible CREATE or ALTER KEYSPACE to another. Raises HistoryError for a factor that is no number.
     """
+    found = list_placements(history)
+    if not any(len(centers) > 1 for centers in found):
+        return {}
+    return found[0] if len(found) == 1 else None
+
+
+def list_placements(history: pa.Table) -> Sequence[Mapping[str, int]]:
+    """List the different replicas by data centre that possible CREATEs and ALTERs of keyspaces ask for; empty where they name no data centre.
+
+    Raises HistoryError for a factor that is no number.
+    """
     named = pc.is_in(plain(history.select(["f"]))["f"], value_set=pa.array(["create-keyspace", "alter-keyspace"]))
     of_clients = pc.greater_equal(history["process"], 0)
     changes = [change for change in operations(history.filter(pc.and_(named, of_clients))) if change.possible]
@@ -61,9 +72,7 @@ def find_centers(history: pa.Table) -> Mapping[str, int] | None:
         centers = counts if is_by_center else {}
         if centers not in found:
             found.append(centers)
-    if not any(len(centers) > 1 for centers in found):
-        return {}
-    return found[0] if len(found) == 1 else None
+    return found
 
 
 def read_locations(evidence: Evidence) -> Mapping[str, str]:

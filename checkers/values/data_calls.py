@@ -2,24 +2,47 @@
 
 A read may say at which level it was asked and at which level additions were made (`consistency` and `additions` of its argument),
 for additions are plain values. Where the two must share a replica (R + W > N), it shows every addition that was acknowledged
-before it began. Histories of other tools do not say it.
+before it began. A level of one data centre counts where its coordinator is, also that of an addition. Histories of other tools do not say
+levels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.operations import PairedOperation, operations, select_functions
-from schemaquake.checkers.quorum.centers import Asked, find_centers, meet
+from schemaquake.checkers.quorum.centers import Asked, list_placements, meet, read_locations
 from schemaquake.checkers.quorum.levels import share_a_replica
 from schemaquake.checkers.quorum.operations import find_replication_factors
 from schemaquake.harness.model.records import keyspace_of, plain
 
-__all__ = ["Levels", "group_calls_by_key", "list_objects"]
+__all__ = ["Levels", "ReadKind", "group_calls_by_key", "list_objects"]
+
+
+class ReadKind(NamedTuple):
+    """What reads have in common that are owed the same."""
+
+    asked: Asked
+    additions: str
+    """The level at which additions are made."""
+
+
+class _Copies(NamedTuple):
+    """Where a keyspace may have had its replicas."""
+
+    factors: frozenset[int]
+    placements: Sequence[Mapping[str, int]]
+    """By data centre, each different one; empty ones name none."""
+
+    @property
+    def is_across(self) -> bool:
+        return any(len(centers) > 1 for centers in self.placements)
 
 
 class Levels:
@@ -27,7 +50,7 @@ class Levels:
 
     def __init__(self, evidence: Evidence) -> None:
         self._evidence = evidence
-        self._copies: dict[str, tuple[frozenset[int], Mapping[str, int] | None]] = {}
+        self._copies: dict[str, _Copies] = {}
 
     def promise(self, read: PairedOperation) -> bool | None:
         """Return whether the read shares a replica with every acknowledged addition; None: its levels are not known.
@@ -35,24 +58,60 @@ class Levels:
         A read promises nothing once an operation has taken a node's disk away, nor in a run in which the replication factor changes:
         what was added may be on fewer replicas then. Raises HistoryError for an unknown level.
         """
+        kind = self.kind(read)
+        if kind is None:
+            return None
+        # Additions are made through all nodes, so that local ones are nowhere in particular.
+        return self.is_undisturbed(read) and self.owes_addition(read.key, kind, None)
+
+    def kind(self, read: PairedOperation) -> ReadKind | None:
+        """Return at which level the read asked and where, and the level of additions; None: it does not say its levels."""
         levels = read.argument if isinstance(read.argument, dict) else {}
         if not levels.keys() >= {"consistency", "additions"}:
             return None
-        factors, centers = self._copies_of(read.key)
-        ended = read.invoked if read.completed is None else read.completed
-        if self._evidence.notes.losses.around(ended, ended).begun or len(factors) != 1 or centers is None:
-            return False
-        if centers:  # additions are made through all nodes, so that local ones are nowhere in particular
-            return meet(Asked(str(levels["additions"]), None), Asked(str(levels["consistency"]), None), centers)
-        return share_a_replica(str(levels["additions"]), str(levels["consistency"]), min(factors))
+        return ReadKind(Asked(str(levels["consistency"]), self.center(read)), str(levels["additions"]))
 
-    def _copies_of(self, key: str | None) -> tuple[frozenset[int], Mapping[str, int] | None]:
-        """Return the replication factors of a keyspace, and the replicas by data centre if there are several."""
+    def center(self, call: PairedOperation) -> str | None:
+        """Return the data centre of the call's coordinator; None: not known, or its keyspace has replicas in one alone."""
+        if call.node is None or not self._copies_of(call.key).is_across:
+            return None
+        return self._locations.get(call.node)
+
+    def owes_addition(self, key: str | None, kind: ReadKind, center: str | None) -> bool:
+        """Return whether such a read shares a replica with every addition that was acknowledged through this data centre, by their levels.
+
+        Where the replication factor changes, it is enough that they do by one of them. Raises HistoryError for an unknown level.
+        """
+        return self._meet(key, Asked(kind.additions, center), kind.asked)
+
+    def owes_sight(self, key: str | None, kind: ReadKind, earlier: ReadKind) -> bool:
+        """Return whether such a read shares a replica with every earlier one, which repaired what it asked. Raises HistoryError as above."""
+        return self._meet(key, earlier.asked, kind.asked)
+
+    def is_undisturbed(self, read: PairedOperation) -> bool:
+        """Return whether there is one replication of the read's keyspace, and no operation has taken a disk away before the read ended."""
+        copies = self._copies_of(read.key)
+        is_one = len(copies.factors) == 1 and (len(copies.placements) == 1 or not copies.is_across)
+        ended = read.invoked if read.completed is None else read.completed
+        return is_one and not self._evidence.notes.losses.around(ended, ended).begun
+
+    def _meet(self, key: str | None, one: Asked, other: Asked) -> bool:
+        copies = self._copies_of(key)
+        if copies.is_across:
+            return any(meet(one, other, centers) for centers in copies.placements if centers)
+        return any(share_a_replica(one.level, other.level, factor) for factor in copies.factors)
+
+    @cached_property
+    def _locations(self) -> Mapping[str, str]:
+        return read_locations(self._evidence)
+
+    def _copies_of(self, key: str | None) -> _Copies:
+        """Return where the keyspace of this key may have had its replicas."""
         keyspace = str(keyspace_of(key))
         if keyspace not in self._copies:
             history = self._evidence.history
             changes = history.filter(pc.equal(history["key"], keyspace))
-            self._copies[keyspace] = find_replication_factors(changes), find_centers(changes)
+            self._copies[keyspace] = _Copies(find_replication_factors(changes), list_placements(changes))
         return self._copies[keyspace]
 
 

@@ -4,13 +4,15 @@ Judges, key by key, `add` of one element and `read` of all of them (a list). For
 it was *known* (its add was answered, or a read showed it), the last read that showed it, and the last that did not.
 Finds: `lost-element`, `stale-element` (only where a read must be fresh), `duplicated-element`, `unexpected-element`. A read
 must be fresh where its level and that of the additions share a replica (`schemaquake.checkers.values.data_calls`): then it shows
-every element whose add was acknowledged before it began.
+every element whose add was acknowledged before it began. A read *owes* an element if it must be fresh, or if it shares a replica with
+an earlier read that shows the element; where reads do not say their levels, each owes all that was known before.
 Source: CASSANDRA-12126 and the set tests of the field (Kingsbury).
 
 | an element is | if |
 |---|---|
-| lost | a read that began after it was known lacks it, and no read that ended after that one began shows it |
-| stale | a read that began after it was known lacks it, and a later one shows it |
+| lost | a read that owes it lacks it, and no read that ended after that one began shows it |
+| stale | a read that began after it was known lacks it, and a later one, or one that owes it, shows it |
+| undecided | reads that began after it was known lack it to the last, and none of them owes it |
 | stable | no read that began after it was known lacks it, and at least one shows it |
 | never read | it was added for certain, and no read began after that |
 | recovered | the outcome of its add is unknown, and a read showed it |
@@ -20,9 +22,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -35,12 +37,14 @@ from schemaquake.checkers.findings.argument import Argument, label
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.findings.tally import Tally
-from schemaquake.checkers.values.data_calls import Levels, group_calls_by_key, list_objects
+from schemaquake.checkers.values.data_calls import Levels, ReadKind, group_calls_by_key, list_objects
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Anomaly, Doubt, Stat, Verdict
 
 __all__ = ["SetFull"]
+
+_Mask: TypeAlias = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,9 +87,11 @@ class SetFull:
                 text = f"{len(strange)} reads were answered with no list, the first of them op {strange[0].index}"
                 tally.doubt(Doubt("undecided", text, list_objects(key)))
                 calls = [call for call in calls if call not in strange]  # noqa: PLW2901 - those that can be judged
-            timeline = _Timeline(calls, levels)
+            timeline = _Timeline(key, calls, levels)
             if len(tally.anomalies) < LIMITS.findings_of_all:
                 tally.add(*timeline.findings(key, operations, fresh=self.fresh))
+            if doubt := timeline.doubt(key):
+                tally.doubt(doubt)
             stats.update(timeline.counts())
             latencies += timeline.latencies()
             if not timeline.reads:
@@ -137,7 +143,7 @@ class _Element:
 class _Timeline:
     """The elements of one set, with the reads that show and lack each."""
 
-    def __init__(self, calls: Sequence[PairedOperation], levels: Levels) -> None:
+    def __init__(self, key: str | None, calls: Sequence[PairedOperation], levels: Levels) -> None:
         self.reads = [call for call in calls if call.f == "read" and call.type == "ok"]
         self.reads.sort(key=lambda read: read.invoked)
         self.elements: dict[Hashable, _Element] = {}
@@ -152,9 +158,10 @@ class _Timeline:
         self._find_runs()
         self._invoked = np.array([read.invoked for read in self.reads], np.int64)
         ends = np.array([_end(read) for read in self.reads], np.int64)
+        self._ends = ends
         self._latest_end = _RangeMaximum(ends)
         self._earliest_end = _RangeMaximum(-ends)
-        self._owing = np.flatnonzero(np.array([levels.promise(read) is True for read in self.reads], bool))
+        self._debts = _Debts(key, self.reads, levels)
         for element in self.elements.values():
             self._classify(element)
 
@@ -206,19 +213,47 @@ class _Timeline:
             return
         began = int(self._invoked[element.lacking])
         shown_later = any(self._latest_end.between(begin, end) >= began for begin, end in element.runs)
-        element.outcome = "stale" if shown_later else "lost"
-        element.missed = self._last_missed(element)
+        showing = self._mask_showing(element)
+        element.outcome = "stale" if shown_later else self._settle_gone(element, showing)
+        element.missed = self._last_missed(element, showing)
 
-    def _last_missed(self, element: _Element) -> int | None:
-        """Find the last read that lacks the element although its level owed it: the add was acknowledged before; None: there is none."""
-        acknowledged = [add.completed for add in element.adds if add.type == "ok" and add.completed is not None]
-        if not acknowledged:
-            return None
-        first = int(np.searchsorted(self._invoked, min(acknowledged), side="right"))
+    def _settle_gone(self, element: _Element, showing: _Mask) -> str:
+        """Return the outcome of an element that the last reads lack, and set the read that lost it."""
+        if self._debts.is_without_levels:
+            return "lost"
+        owing = self._mask_owing(element, showing)
+        lacking = np.flatnonzero(owing & ~showing)
+        if len(lacking) and not (self._ends[showing] >= self._invoked[lacking[-1]]).any():
+            element.lacking = int(lacking[-1])
+            return "lost"
+        return "stale" if owing.any() else "undecided"
+
+    def _mask_owing(self, element: _Element, showing: _Mask) -> _Mask:
+        """Find the reads that owe the element: because its add was acknowledged before, or because a read had shown it."""
+        assert element.known is not None
+        owing = self._debts.unsaid & (self._invoked > element.known)
+        for add in element.adds:
+            if add.type == "ok" and add.completed is not None:
+                owing |= self._debts.to_addition(add) & (self._invoked > add.completed)
+        for kind, is_of_kind in self._debts.kinds():
+            ends = self._ends[showing & is_of_kind]
+            if len(ends):
+                owing |= self._debts.to_sight(kind) & (self._invoked > ends.min())
+        return owing
+
+    def _mask_showing(self, element: _Element) -> _Mask:
         showing = np.zeros(len(self.reads), bool)
         for begin, end in element.runs:
             showing[begin:end] = True
-        lacking = self._owing[(self._owing >= first) & ~showing[self._owing]]
+        return showing
+
+    def _last_missed(self, element: _Element, showing: _Mask) -> int | None:
+        """Find the last read that lacks the element although its level owed it: the add was acknowledged before; None: there is none."""
+        owing = np.zeros(len(self.reads), bool)
+        for add in element.adds:
+            if add.type == "ok" and add.completed is not None:
+                owing |= self._debts.to_addition(add) & (self._invoked > add.completed)
+        lacking = np.flatnonzero(owing & self._debts.undisturbed & ~showing)
         return int(lacking[-1]) if len(lacking) else None
 
     def _last_lacking(self, element: _Element, after: int) -> int | None:
@@ -253,6 +288,17 @@ class _Timeline:
                 late = 0 if element.lacking is None else int(self._invoked[element.lacking]) - element.known
                 found.append(max(0, late))
         return found
+
+    def doubt(self, key: str | None) -> Doubt | None:
+        """Return the doubt about the elements of which no read tells whether they are lost; None: there are none."""
+        elements = [element for element in self.elements.values() if element.outcome == "undecided"]
+        if not elements:
+            return None
+        lacking = self.reads[max(element.lacking or 0 for element in elements)]
+        shown = ", ".join(shortened(_json(element.value)) for element in elements[: LIMITS.members])
+        more = ", …" if len(elements) > LIMITS.members else ""
+        text = f"{len(elements)} elements ({shown}{more}) that the last reads lack, as op {lacking.index}, may be lost: no read that owed them came after"
+        return Doubt("undecided", text, list_objects(key))
 
     # ── findings ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -333,6 +379,51 @@ class _Timeline:
                 but,
             ).render(),
         )
+
+
+class _Debts:
+    """Which reads of one set owe what, by their levels, as masks of all its reads."""
+
+    def __init__(self, key: str | None, reads: Sequence[PairedOperation], levels: Levels) -> None:
+        self._key = key
+        self._levels = levels
+        kinds = [levels.kind(read) for read in reads]
+        self._kinds = {kind: number for number, kind in enumerate(dict.fromkeys(kinds)) if kind is not None}
+        self._numbers = np.array([-1 if kind is None else self._kinds[kind] for kind in kinds], np.int64)
+        self.unsaid: _Mask = self._numbers < 0
+        """Reads that do not say their levels."""
+        self.is_without_levels = not self._kinds
+        self.undisturbed: _Mask = np.array(
+            [kind is not None and levels.is_undisturbed(read) for kind, read in zip(kinds, reads, strict=True)], bool
+        )
+        """Reads before which nothing happened by which replicas may have come to lack what was acknowledged."""
+        self._to_additions: dict[str | None, _Mask] = {}
+        self._to_sights: dict[ReadKind, _Mask] = {}
+
+    def kinds(self) -> Iterator[tuple[ReadKind, _Mask]]:
+        """Yield each kind of reads that say their levels, with a mask of them."""
+        for kind, number in self._kinds.items():
+            yield kind, self._numbers == number
+
+    def to_addition(self, add: PairedOperation) -> _Mask:
+        """Mask the reads that share a replica with this addition, if it was acknowledged."""
+        center = self._levels.center(add)
+        if center not in self._to_additions:
+            self._to_additions[center] = self._mask(
+                kind for kind in self._kinds if self._levels.owes_addition(self._key, kind, center)
+            )
+        return self._to_additions[center]
+
+    def to_sight(self, earlier: ReadKind) -> _Mask:
+        """Mask the reads that share a replica with a read of that kind."""
+        if earlier not in self._to_sights:
+            self._to_sights[earlier] = self._mask(
+                kind for kind in self._kinds if self._levels.owes_sight(self._key, kind, earlier)
+            )
+        return self._to_sights[earlier]
+
+    def _mask(self, kinds: Iterable[ReadKind]) -> _Mask:
+        return np.isin(self._numbers, [self._kinds[kind] for kind in kinds])
 
 
 class _RangeMaximum:

@@ -6,7 +6,7 @@
 
 `-O consistency=` (QUORUM) is the level of the writes, `-O read-consistency=` that of the reads. With both at QUORUM no
 acknowledged element may be missing from a later read. With ONE, and a node cut off while hints are off
-(`-O yaml.hinted_handoff_enabled=false`), elements are missing from reads through another node, and the checker names them.
+(`-O yaml.hinted_handoff_enabled=false`), elements are missing from reads through another node, and a doubt of the checker names them.
 
 A counter's increment that timed out may be counted or not (info). Up to 2.0 counter shards could drift when nodes died
 (CASSANDRA-6504 rewrote them in 2.1).

@@ -7,6 +7,7 @@ import time
 import pyarrow as pa
 import pytest
 from data_histories import data_records
+from histories import observed
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -481,6 +482,119 @@ def test_a_level_promises_as_much_while_nodes_join_unless_a_disk_is_lost(f, beco
     begun = [row | {"type": "invoke"} if row["f"] == f else row for row in rows]
     verdict = SetFull().check(Records.of(pa.Table.from_pylist(begun, schema=HISTORY)), limit_s=10)
     assert (verdict.valid, types(verdict)) == (valid, [] if valid else ["stale-element"])
+
+
+@pytest.mark.parametrize(
+    ("read_at", "added_at", "copies", "lost"),
+    [
+        ("QUORUM", "QUORUM", 3, True),
+        ("EACH_QUORUM", "LOCAL_QUORUM", 3, True),
+        ("ALL", "ONE", 3, True),
+        ("ONE", "ONE", 1, True),
+        ("ONE", "ONE", 3, False),
+        ("ONE", "QUORUM", 3, False),
+        ("LOCAL_ONE", "LOCAL_QUORUM", 3, False),
+    ],
+)
+def test_an_element_is_lost_by_reads_that_owe_it(read_at, added_at, copies, lost):
+    for answers in (("[]",), ("[1]", "[]"), ("[]", "[1]", "[]", "[]")):
+        verdict = judge(SetFull(), *replicated(copies), *SET, *leveled(read_at, added_at, *answers))
+        assert (types(verdict), verdict.figures["lost"]) == (["lost-element"] if lost else [], int(lost))
+        assert verdict.valid == (False if lost else "unknown")
+        assert [doubt.kind for doubt in verdict.doubts] == ([] if lost else ["undecided"])
+    again = (*replicated(copies), *SET, *leveled(read_at, added_at, "[]"), *leveled("ALL", added_at, "[1]"))
+    assert "lost-element" not in types(judge(SetFull(), *again))
+
+
+def test_the_doubt_about_elements_that_no_read_owes_names_them():
+    lines = (*replicated(3), *SET, "p0 invoke add k=k.s 2", "p0 ok", *leveled("ONE", "ONE", "[1]", "[2]", "[]"))
+    (doubt,) = judge(SetFull(), *lines).doubts
+    assert doubt.objects == ("k.s",)
+    assert doubt.text == (
+        "2 elements (1, 2) that the last reads lack, as op 10, may be lost: no read that owed them came after"
+    )
+
+
+def test_a_read_owes_what_an_earlier_one_showed_that_it_shares_a_replica_with():
+    unknown = (*replicated(3), "p0 invoke add k=k.s 1", "p0 info")
+    assert types(judge(SetFull(), *unknown, *leveled("QUORUM", "ONE", "[1]", "[]"))) == ["lost-element"]
+    assert judge(SetFull(), *unknown, *leveled("ONE", "ONE", "[1]", "[]")).valid == "unknown"
+    assert judge(SetFull(), *unknown, *leveled("QUORUM", "ONE", "[]")).valid is True  # it may never have been added
+
+
+def test_an_element_is_lost_as_well_by_reads_whose_levels_are_not_told():
+    lines = (*replicated(3), *SET, *leveled("ONE", "ONE", "[1]"))
+    assert types(judge(SetFull(), *lines, "p1 invoke read k=k.s", "p1 ok []")) == ["lost-element"]
+    assert judge(SetFull(), *lines, "p1 invoke read k=k.s", "p1 ok [1]", *leveled("ONE", "ONE", "[]")).valid is True
+
+
+@pytest.mark.parametrize("f", ["replace", "alter-keyspace"])
+def test_what_excuses_a_late_element_excuses_no_lost_one(f):
+    levels = leveled("QUORUM", "QUORUM", "[1]", "[]")
+    if f == "alter-keyspace":
+        lines = (*replicated(3), *SET, *replicated(4, f=f), *levels)
+        assert types(judge(SetFull(), *lines)) == ["lost-element"]
+        return
+    value = '"operation": 0, "nodes": ["n3"], "parameters": {"loses_disk": true}, "becomes": {"n3": "replaced"}'
+    rows = data_records(*replicated(3), *SET, f"-- {f} {{{value}}}", *levels).history.to_pylist()
+    begun = [row | {"type": "invoke"} if row["f"] == f else row for row in rows]
+    verdict = SetFull().check(Records.of(pa.Table.from_pylist(begun, schema=HISTORY)), limit_s=10)
+    assert types(verdict) == ["lost-element"]
+
+
+def across(added_through: str, *reads: tuple[str, str], level: str, answer: str = "ok") -> Verdict:
+    """Judge a set to which 1 is added through one node, by reads through others; n1 and n3 are in dc1, n2 and n4 in dc2."""
+    replication = '{"keyspace": "k", "replication": {"class": "NetworkTopologyStrategy", "dc1": 3, "dc2": 3}}'
+    asked = f'{{"consistency": "{level}", "additions": "{level}"}}'
+    lines = [f"p8 invoke create-keyspace k=k {replication}", "p8 ok"]
+    lines += [f"p0 {added_through} invoke add k=k.s 1", f"p0 {answer}"]
+    for node, value in reads:
+        lines += [f"p{node[1]} {node} invoke read k=k.s {asked}", f"p{node[1]} ok {value}"]
+    rings = [
+        f'settled n{number} ring {{"self": {{"address": "n{number}", "dc": "dc{2 - number % 2}"}}, "peers": {{}}}}'
+        for number in (1, 2, 3, 4)
+    ]
+    return SetFull().check(Records.of(data_records(*lines).history, observed(*rings)), limit_s=10)
+
+
+@pytest.mark.parametrize(
+    ("level", "reads", "outcome"),
+    [
+        pytest.param("LOCAL_QUORUM", (("n3", "[1]"), ("n2", "[]")), "stale", id="the other one owes nothing"),
+        pytest.param("LOCAL_QUORUM", (("n2", "[1]"), ("n3", "[]")), "lost", id="lost where it was added"),
+        pytest.param("LOCAL_QUORUM", (("n3", "[]"), ("n4", "[]")), "lost", id="lost in both"),
+        pytest.param("LOCAL_QUORUM", (("n2", "[1]"), ("n3", "[1]"), ("n4", "[]")), "lost", id="lost where it was shown"),
+        pytest.param("LOCAL_QUORUM", (("n2", "[]"), ("n4", "[]")), "undecided", id="nobody asked where it was added"),
+        pytest.param("LOCAL_QUORUM", (("n3", "[]"), ("n2", "[1]"), ("n4", "[1]")), "missed", id="late where it was added"),
+        pytest.param("LOCAL_QUORUM", (("n2", "[]"), ("n3", "[1]"), ("n4", "[1]")), "stale", id="late in the other one"),
+        pytest.param("QUORUM", (("n3", "[1]"), ("n2", "[]")), "lost", id="quorums of all meet"),
+        pytest.param("EACH_QUORUM", (("n3", "[1]"), ("n2", "[]")), "lost", id="quorums of each meet"),
+        pytest.param("EACH_QUORUM", (("n2", "[]"), ("n2", "[1]")), "missed", id="late at a quorum of each"),
+        pytest.param("LOCAL_ONE", (("n3", "[1]"), ("n3", "[]")), "undecided", id="one and one"),
+    ],
+)  # fmt: skip
+def test_a_local_level_owes_what_was_added_or_shown_in_its_data_centre(level, reads, outcome):
+    verdict = across("n1", *reads, level=level)
+    found = {"lost": "lost-element", "missed": "stale-element"}.get(outcome)
+    assert types(verdict) == ([] if found is None else [found])
+    assert verdict.valid == (False if found else "unknown" if outcome == "undecided" else True)
+
+
+def test_an_element_that_is_lost_in_the_data_centre_that_owed_it_names_the_read_of_that_one():
+    verdict = across("n1", ("n3", "[1]"), ("n1", "[]"), ("n2", "[]"), level="LOCAL_QUORUM")
+    (found,) = verdict.anomalies
+    assert (found.type, found.ops, found.nodes) == ("lost-element", (2, 4, 6), ("n1", "n3"))
+
+
+def test_of_an_addition_of_unknown_outcome_a_data_centre_owes_what_it_showed():
+    shown = ("n3", "[1]")
+    assert types(across("n1", shown, ("n1", "[]"), level="LOCAL_QUORUM", answer="info")) == ["lost-element"]
+    assert across("n1", shown, ("n1", "[1]"), ("n2", "[]"), level="LOCAL_QUORUM", answer="info").valid is True
+
+
+def test_a_read_of_a_data_centre_that_is_not_known_owes_nothing_at_a_local_level():
+    assert across("n1", ("n3", "[1]"), ("n5", "[]"), level="LOCAL_QUORUM").valid is True
+    assert types(across("n1", ("n3", "[1]"), ("n5", "[]"), level="QUORUM")) == ["lost-element"]
 
 
 def test_a_level_that_is_none_is_an_error():

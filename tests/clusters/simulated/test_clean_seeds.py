@@ -109,6 +109,16 @@ _QUEUED_BEHIND_A_JOIN = Plan(
     },
 )  # fmt: skip
 """A node that had lost its disk was asked for ever for what followed on its old log, and a leave that was asked for again queued twice."""
+_READ_ELSEWHERE = Plan(
+    system="simulated:cassandra-5.0", workloads=("schema-churn", "set"), nemeses=("move", "restart", "partition"), seed=382,
+    cluster="simulated", nodes=6, data_centers=2, time_limit_s=12.0, rate=8.0, replication_factor=2,
+    options={
+        "move.limit-s": "40", "consistency": "LOCAL_QUORUM", "partition.targets": "data-center", "order": "turns",
+        "kill.at": "ring/change/c4@8,ring/change/c4@7,ring/change/c2@12:n2,ring/change/c4@2", "fault.within": "12",
+        "slow": "dc1-dc2:20,dc2-dc1:20", "invariants": "checked", "bugs": "none",
+    },
+)  # fmt: skip
+"""The last read of a set asked a data centre that had been cut off when the element was added in the other one, whose reads show it."""
 
 
 @pytest.mark.parametrize(
@@ -126,6 +136,7 @@ _QUEUED_BEHIND_A_JOIN = Plan(
         _PUSHED_WITHOUT_A_MARKER,
         _REFUSED_FOR_A_MOMENT,
         _QUEUED_BEHIND_A_JOIN,
+        _READ_ELSEWHERE,
     ],
     ids=lambda plan: str(plan.seed),
 )
