@@ -4,8 +4,9 @@ Judges, key by key, `add` of one element and `read` of all of them (a list). For
 it was *known* (its add was answered, or a read showed it), the last read that showed it, and the last that did not.
 Finds: `lost-element`, `stale-element` (only where a read must be fresh), `duplicated-element`, `unexpected-element`. A read
 must be fresh where its level and that of the additions share a replica (`schemaquake.checkers.values.data_calls`): then it shows
-every element whose add was acknowledged before it began. A read *owes* an element if it must be fresh, or if it shares a replica with
-an earlier read that shows the element; where reads do not say their levels, each owes all that was known before.
+every element whose add was acknowledged before it began. A read *owes* an element if its level shares a replica with that of the element's
+acknowledged add, or with an earlier read that shows it; where reads do not say their levels, each owes all that was known before. A disk that
+was taken away and a change of the replication factor excuse a late element, and no lost one.
 Source: CASSANDRA-12126 and the set tests of the field (Kingsbury).
 
 | an element is | if |
@@ -87,9 +88,9 @@ class SetFull:
                 text = f"{len(strange)} reads were answered with no list, the first of them op {strange[0].index}"
                 tally.doubt(Doubt("undecided", text, list_objects(key)))
                 calls = [call for call in calls if call not in strange]  # noqa: PLW2901 - those that can be judged
-            timeline = _Timeline(key, calls, levels)
+            timeline = _Timeline(key, calls, levels, fresh=self.fresh)
             if len(tally.anomalies) < LIMITS.findings_of_all:
-                tally.add(*timeline.findings(key, operations, fresh=self.fresh))
+                tally.add(*timeline.findings(key, operations))
             if doubt := timeline.doubt(key):
                 tally.doubt(doubt)
             stats.update(timeline.counts())
@@ -143,7 +144,8 @@ class _Element:
 class _Timeline:
     """The elements of one set, with the reads that show and lack each."""
 
-    def __init__(self, key: str | None, calls: Sequence[PairedOperation], levels: Levels) -> None:
+    def __init__(self, key: str | None, calls: Sequence[PairedOperation], levels: Levels, *, fresh: bool) -> None:
+        self._fresh = fresh
         self.reads = [call for call in calls if call.f == "read" and call.type == "ok"]
         self.reads.sort(key=lambda read: read.invoked)
         self.elements: dict[Hashable, _Element] = {}
@@ -219,7 +221,7 @@ class _Timeline:
 
     def _settle_gone(self, element: _Element, showing: _Mask) -> str:
         """Return the outcome of an element that the last reads lack, and set the read that lost it."""
-        if self._debts.is_without_levels:
+        if self._fresh or self._debts.is_without_levels:
             return "lost"
         owing = self._mask_owing(element, showing)
         lacking = np.flatnonzero(owing & ~showing)
@@ -302,11 +304,11 @@ class _Timeline:
 
     # ── findings ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def findings(self, key: str | None, operations: OperationLines, *, fresh: bool) -> Sequence[Anomaly]:
+    def findings(self, key: str | None, operations: OperationLines) -> Sequence[Anomaly]:
         found: list[Anomaly] = []
         lost = [element for element in self.elements.values() if element.outcome == "lost"]
         late = [element for element in self.elements.values() if element.outcome == "stale"]
-        stale = late if fresh else [element for element in late if element.missed is not None]
+        stale = late if self._fresh else [element for element in late if element.missed is not None]
         for kind, elements in (("lost-element", lost), ("stale-element", stale)):
             found += [
                 self._report_element(kind, key, element, len(elements), operations)

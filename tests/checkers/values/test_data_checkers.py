@@ -506,6 +506,11 @@ def test_an_element_is_lost_by_reads_that_owe_it(read_at, added_at, copies, lost
     assert "lost-element" not in types(judge(SetFull(), *again))
 
 
+def test_where_every_read_must_be_fresh_each_owes_all_elements():
+    lines = (*replicated(3), *SET, *leveled("ONE", "ONE", "[1]", "[]"))
+    assert types(judge(SetFull(fresh=True), *lines)) == ["lost-element"]
+
+
 def test_the_doubt_about_elements_that_no_read_owes_names_them():
     lines = (*replicated(3), *SET, "p0 invoke add k=k.s 2", "p0 ok", *leveled("ONE", "ONE", "[1]", "[2]", "[]"))
     (doubt,) = judge(SetFull(), *lines).doubts
