@@ -26,7 +26,7 @@ __all__ = ["Levels", "ReadKind", "group_calls_by_key", "list_objects"]
 
 
 class ReadKind(NamedTuple):
-    """What reads have in common that are owed the same."""
+    """The levels and the place by which reads are owed the same."""
 
     asked: Asked
     additions: str

@@ -386,14 +386,14 @@ def _setting(
     )
 
 
-def _indexing(function: str, *, of: str = SECONDARY) -> Statement:
+def _indexing(function: str, *, index_class: str = SECONDARY) -> Statement:
     """Describe CREATE INDEX on a function of a map: its keys, its entries."""
-    plain = "create-index" if of == SECONDARY else "create-sai-index"
+    plain = "create-index" if index_class == SECONDARY else "create-sai-index"
     return Statement(
         f"{plain}-on-{function}",
-        _slots_of_index("makes", MAP, of=of),
+        _slots_of_index("makes", MAP, index_class=index_class),
         lambda names: _index(names, target=f"{function}({{}})"),
-        frozenset({"collections"}) | (frozenset({"cql"}) if of == SECONDARY else _SAI),
+        frozenset({"collections"}) | (frozenset({"cql"}) if index_class == SECONDARY else _SAI),
         variant_of=plain,
     )
 
@@ -419,10 +419,10 @@ def _slots_of_view(role: Role) -> tuple[Slot, ...]:
     return (Slot("view", "view", role, ("table", "column")), _slot_of_table(), _slot_of_column("names"))
 
 
-def _slots_of_index(role: Role, shape: str = INT, *, of: str = ANY) -> tuple[Slot, ...]:
-    """Return the slots of an index on a column of this shape; `of` is the index's own, for which only a lookup is refused."""
+def _slots_of_index(role: Role, shape: str = INT, *, index_class: str = ANY) -> tuple[Slot, ...]:
+    """Return the slots of an index on a column of this shape. Only a lookup is refused for an index of another class."""
     column = Slot("column", "column", "names", ("table",), shape, exact=shape not in {INT, ANY})
-    index = Slot("index", "index", role, ("table", "column"), of, exact=role == "names" and of != ANY)
+    index = Slot("index", "index", role, ("table", "column"), index_class, exact=role == "names" and index_class != ANY)
     return (index, _slot_of_table(), column)
 
 
@@ -636,10 +636,10 @@ SCHEMA: Final[tuple[Statement, ...]] = (
         _slots_of_view("removes"),
         lambda names: drop_view(names.keyspace, names["view"], if_exists=True),
     ),
-    Statement("create-index", _slots_of_index("makes", ANY, of=SECONDARY), _index),
+    Statement("create-index", _slots_of_index("makes", ANY, index_class=SECONDARY), _index),
     _guarded(
         "create-index-if-not-exists",
-        _slots_of_index("makes", of=SECONDARY),
+        _slots_of_index("makes", index_class=SECONDARY),
         lambda names: _index(names, if_not_exists=True),
     ),
     Statement(
@@ -653,9 +653,9 @@ SCHEMA: Final[tuple[Statement, ...]] = (
     ),
     _indexing("keys"),
     _indexing("entries"),
-    Statement("create-sai-index", _slots_of_index("makes", ANY, of=STORAGE_ATTACHED), _index, _SAI),
-    _indexing("keys", of=STORAGE_ATTACHED),
-    _indexing("entries", of=STORAGE_ATTACHED),
+    Statement("create-sai-index", _slots_of_index("makes", ANY, index_class=STORAGE_ATTACHED), _index, _SAI),
+    _indexing("keys", index_class=STORAGE_ATTACHED),
+    _indexing("entries", index_class=STORAGE_ATTACHED),
     Statement("drop-index", _slots_of_index("removes"), lambda names: drop_index(names.keyspace, names["index"])),
     _guarded(
         "drop-index-if-exists",
@@ -664,7 +664,7 @@ SCHEMA: Final[tuple[Statement, ...]] = (
     ),
     Statement(
         "drop-sai-index",
-        _slots_of_index("removes", of=STORAGE_ATTACHED),
+        _slots_of_index("removes", index_class=STORAGE_ATTACHED),
         lambda names: drop_index(names.keyspace, names["index"]),
         _SAI,
         variant_of="drop-index",
@@ -755,9 +755,9 @@ def _deleting_cell(name: str, consistency: str) -> Statement:
 
 
 def _reading(
-    name: str, consistency: str, through: Kind | None = None, *, of: str = ANY, variant_of: str | None = None
+    name: str, consistency: str, through: Kind | None = None, *, index_class: str = ANY, variant_of: str | None = None
 ) -> Statement:
-    """Describe a SELECT of a column: of the whole table, by an index on it (`of` some class), of the view whose key it is, or one of a user-defined type."""
+    """Describe a SELECT of a column: of the whole table, by an index on it, of the view whose key it is, or one of a user-defined type."""
 
     def write(names: Names) -> Invoke:
         return read_rows(
@@ -772,12 +772,12 @@ def _reading(
         )
 
     slots = {
-        "index": _slots_of_index("names", of=of),
+        "index": _slots_of_index("names", index_class=index_class),
         "view": _slots_of_view("names"),
         "type": _slots_of_typed_column(),
     }
     plain = (_slot_of_table(), _slot_of_column("names", ANY))
-    requires = _SAI if of == STORAGE_ATTACHED else _CQL if through else frozenset()
+    requires = _SAI if index_class == STORAGE_ATTACHED else _CQL if through else frozenset()
     return Statement(name, slots.get(through or "", plain), write, requires, variant_of=variant_of)
 
 
@@ -803,7 +803,7 @@ DATA: Final[tuple[Statement, ...]] = (
     _reading("read-column-of-type", "QUORUM", "type", variant_of="read-column"),
     _reading("read-by-index", "QUORUM", "index"),
     _reading("read-by-index-at-one", "ONE", "index", variant_of="read-by-index"),
-    _reading("read-by-sai-index", "QUORUM", "index", of=STORAGE_ATTACHED, variant_of="read-by-index"),
+    _reading("read-by-sai-index", "QUORUM", "index", index_class=STORAGE_ATTACHED, variant_of="read-by-index"),
     _reading("read-view", "QUORUM", "view"),
     _reading("read-view-at-one", "ONE", "view", variant_of="read-view"),
 )

@@ -20,6 +20,8 @@ class Planted:
     seed: int = 1
     options: dict[str, str] = field(default_factory=dict)
     named: dict[str, float] = field(default_factory=dict)
+    doubt: str | None = None
+    """Part of the doubt in which the run ends, where the flaw is one that a checker accuses nobody of."""
 
 
 ONE_COPY = {"replication_factor": 1}
@@ -70,6 +72,8 @@ PLANTED = {
             "keys": "800",
         },
         named={"rate": 25},
+        # What a lost disk had, and one other replica, may be gone by design.
+        doubt="if no disk had been lost",
     ),
     "rows come from a replica that was down": Planted(
         "stream-any",
@@ -140,7 +144,12 @@ def run(folder, planted: Planted, bugs: dict[str, str]):
 @pytest.mark.parametrize("name", CASES)
 def test_a_planted_flaw_of_the_ring_is_named(tmp_path, name):
     planted = PLANTED[name]
-    assert set(run(tmp_path, planted, {"bug": planted.flaw}).types) & set(known_flaws()[planted.flaw].gives)
+    found = run(tmp_path, planted, {"bug": planted.flaw})
+    if planted.doubt is None:
+        assert set(found.types) & set(known_flaws()[planted.flaw].gives)
+    else:
+        assert (found.verdict.valid, dict(found.types)) == ("unknown", {})
+        assert any(planted.doubt in doubt.text for doubt in found.verdict.doubts)
 
 
 @pytest.mark.parametrize("name", CASES)
