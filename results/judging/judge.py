@@ -101,10 +101,14 @@ def judge(
     with ExitStack() as stack:
         if at_once and checkers is not None:  # if all checkers are used, most find nothing to judge
             stack.enter_context(_warming(chosen))
+        # A file that another tool made is examined in another process: meanwhile Spark starts, if it is asked for.
+        started = stack.enter_context(choose(engine, events=0, master=master)) if engine == "spark" else None
         if places := places_of_damage(subject, hand_over=at_once):
             return unknown_for_damage(chosen, places)
         events = len(subject.history) if isinstance(subject, Records) else subject.event_count()
-        carrier = stack.enter_context(choose(engine, events=events if _is_shareable(chosen) else 0, master=master))
+        carrier = started or stack.enter_context(
+            choose(engine, events=events if _is_shareable(chosen) else 0, master=master)
+        )
         fits = False
         if isinstance(subject, HistoryFile) and memory_bytes is not None and not carrier.elsewhere:
             fits, carrier, limit = _within_memory(history_bytes(subject.path, parquet=True), carrier, memory_bytes)
