@@ -217,8 +217,13 @@ class Notes:
 
 
 def _value(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what a note says. An operation is named by a number: a note that names one by a list or a map is damaged, and names none."""
     value = None if row["value"] is None else orjson.loads(row["value"])
-    return value if isinstance(value, dict) else {}
+    if not isinstance(value, dict):
+        return {}
+    if isinstance(value.get("operation"), list | dict):
+        del value["operation"]
+    return value
 
 
 def _start(row: Mapping[str, Any], value: Mapping[str, Any]) -> NodeStart:

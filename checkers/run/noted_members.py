@@ -309,14 +309,19 @@ def _find_strange_length(asked: Note, ended: Note) -> Iterator[str]:
 
 
 def _find_strange_steps(evidence: Evidence) -> Iterator[str]:
-    """Yield the notes of steps that name none, or an operation that was not going on."""
+    """Yield the notes of operations without a number, and those of steps that name none, or an operation that was not going on."""
     going_on: set[Any] = set()
     for event, value in evidence.notes.all:
-        if "becomes" in value and "operation" in value:
-            (going_on.add if event["type"] == "invoke" else going_on.discard)(value["operation"])
-        elif event["f"] == "operation-step":
+        number = value.get("operation")
+        is_step = event["f"] == "operation-step"
+        if number is None:
+            if is_step or "becomes" in value:
+                yield f"number {event['index']} notes an operation, and not which"
+        elif "becomes" in value:
+            (going_on.add if event["type"] == "invoke" else going_on.discard)(number)
+        elif is_step:
             step = value.get("step")
-            if value.get("operation") not in going_on:
+            if number not in going_on:
                 yield f"number {event['index']} notes a step of an operation that was not going on"
             elif not isinstance(step, str) or not step:
                 yield f"number {event['index']} notes a step, and not which"

@@ -426,6 +426,7 @@ def test_a_host_id_does_not_change_before_an_operation_that_may_change_it(first:
         ({"operation": 10_000, "step": "drain"}, False),
         ({"operation": 10_001, "step": "drain"}, True),
         ({"step": "drain"}, True),
+        ({"operation": [10_000], "step": "drain"}, True),
         ({"operation": 10_000}, True),
         ({"operation": 10_000, "step": ""}, True),
     ],
@@ -437,6 +438,14 @@ def test_a_step_is_one_of_an_operation_that_goes_on(step: dict[str, Any], *, is_
     for at in (9_999, 15_001):
         line = f"@{at} -- info operation-step {orjson.dumps(step).decode()}"
         assert strange(*notes(), *upgrade(), line) != []
+
+
+@pytest.mark.parametrize("number", [None, [1], {"a": 1}])
+def test_an_operation_without_a_number_is_strange(number: Any) -> None:
+    lines = [
+        line.replace('"operation":10000', f'"operation":{orjson.dumps(number).decode()}') for line in upgrade()[:2]
+    ]
+    assert any("and not which" in text for text in strange(*notes(), *lines))
 
 
 def test_a_step_of_an_operation_is_no_end_of_it() -> None:
