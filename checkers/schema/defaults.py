@@ -126,7 +126,8 @@ def _find(case: Evidence) -> Findings:
     yield from _find_incomplete_on_the_way(case, parts)
     yield from _find_other_table_on_the_way(case, parts)
     yield from _find_other_keys_on_the_way(case, parts)
-    yield from find_odd(case.notes.upgrades, _shown_while_mixed(case, parts), ended)
+    if case.notes.upgrades.operations:
+        yield from find_odd(case.notes.upgrades, _shown_while_mixed(case, parts), ended)
     yield from [None] * len(questions - {question for question, _ in found})
 
 
@@ -374,7 +375,7 @@ class _Place(NamedTuple):
 
 
 class _KnownKeys:
-    """The keys that final readings show of each option that is a map: by its class if nobody set it, and by what a statement wrote."""
+    """Keys of each option that is a map, by its class if nobody set it and by what a statement wrote, and the maps that are its default."""
 
     def __init__(self, case: Evidence, parts: PossibleParts) -> None:
         self._by_default: dict[tuple[str, str, JSON], set[_Keys]] = {}

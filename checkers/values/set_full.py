@@ -234,13 +234,19 @@ class _Timeline:
         """Find the reads that owe the element: because its add was acknowledged before, or because a read had shown it."""
         assert element.known is not None
         owing = self._debts.unsaid & (self._invoked > element.known)
-        for add in element.adds:
-            if add.type == "ok" and add.completed is not None:
-                owing |= self._debts.to_addition(add) & (self._invoked > add.completed)
+        owing |= self._mask_owing_additions(element)
         for kind, is_of_kind in self._debts.kinds():
             ends = self._ends[showing & is_of_kind]
             if len(ends):
                 owing |= self._debts.to_sight(kind) & (self._invoked > ends.min())
+        return owing
+
+    def _mask_owing_additions(self, element: _Element) -> _Mask:
+        """Find the reads that began after an acknowledged add of the element, and share a replica with it."""
+        owing = np.zeros(len(self.reads), bool)
+        for add in element.adds:
+            if add.type == "ok" and add.completed is not None:
+                owing |= self._debts.to_addition(add) & (self._invoked > add.completed)
         return owing
 
     def _mask_showing(self, element: _Element) -> _Mask:
@@ -251,10 +257,7 @@ class _Timeline:
 
     def _last_missed(self, element: _Element, showing: _Mask) -> int | None:
         """Find the last read that lacks the element although its level owed it: the add was acknowledged before; None: there is none."""
-        owing = np.zeros(len(self.reads), bool)
-        for add in element.adds:
-            if add.type == "ok" and add.completed is not None:
-                owing |= self._debts.to_addition(add) & (self._invoked > add.completed)
+        owing = self._mask_owing_additions(element)
         lacking = np.flatnonzero(owing & self._debts.undisturbed & ~showing)
         return int(lacking[-1]) if len(lacking) else None
 
