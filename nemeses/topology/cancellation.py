@@ -27,7 +27,7 @@ from schemaquake.nemeses.schedule.targets import named
 from schemaquake.nemeses.topology import standard_options as standard
 from schemaquake.nemeses.topology.attempts import changing, lacks, refused
 from schemaquake.nemeses.topology.bootstrap import leave_half_joined
-from schemaquake.nemeses.topology.planning import ANY, node_serves, plan_joiner, plan_leaver
+from schemaquake.nemeses.topology.planning import ANY, in_series, joiners_of, node_serves, plan_joiner, plan_leaver
 
 __all__ = ["AbortBootstrap", "CancelSequence"]
 
@@ -45,19 +45,19 @@ class AbortBootstrap:
     options = standard.TopologyOptions()
 
     node: str = standard.node("that begins to join, a spare")
+    count: int = standard.count(", each of another spare")
     step: str = standard.step()
     begins_s: float = standard.at()
     limit_s: float = standard.limit()
 
     def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
-        """Plan one bootstrap that is aborted. Raises PlanError without spares."""
+        """Plan one bootstrap that is aborted, or `count`. Raises PlanError without spares."""
         plan = configured(self, context)
-        return plan_joiner(
-            plan,
-            context,
-            random,
-            step=_draw_step(random, plan.step, self.name),
-        )
+
+        def one(number: int) -> Sequence[Fault]:
+            return plan_joiner(plan, context, random, place=number, step=_draw_step(random, plan.step, self.name))
+
+        return in_series(plan, context, one, nodes_max=joiners_of(context, plan.node))
 
     becomes = node_serves
 
@@ -94,23 +94,27 @@ class CancelSequence:
 
     kind: str = option(ANY, "`decommission`, `move` or `any`: the seed draws", parse=one_of(ANY, *_KINDS))
     node: str = standard.node("that begins to leave or to move")
+    count: int = standard.count(", of one node after another")
     step: str = standard.step()
     begins_s: float = standard.at()
     limit_s: float = standard.limit()
 
     def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
-        """Plan one decommission or move that is cancelled. Raises PlanError."""
+        """Plan one decommission or move that is cancelled, or `count`. Raises PlanError."""
         plan = configured(self, context)
-        kind = random.choice(_KINDS) if plan.kind == ANY else plan.kind
-        return plan_leaver(
-            plan,
-            context,
-            random,
-            place=0,
-            kind=kind,
-            step=_draw_step(random, plan.step, self.name),
-            fraction=round(random.random(), 9),
-        )
+
+        def one(number: int) -> Sequence[Fault]:
+            return plan_leaver(
+                plan,
+                context,
+                random,
+                place=number,
+                kind=random.choice(_KINDS) if plan.kind == ANY else plan.kind,
+                step=_draw_step(random, plan.step, self.name),
+                fraction=round(random.random(), 9),
+            )
+
+        return in_series(plan, context, one)
 
     def becomes(self, operation: Fault) -> Mapping[str, MemberState]:
         """Return what the node is if it was faster than the cancellation: gone, or where it moved to."""

@@ -79,7 +79,7 @@ def series(kind, count, *, seed=7, context=CONTEXT, **options):
 MANY = replace(CONTEXT, nodes=("n1", "n2", "n3", "n4", "n5"), spares=("n6", "n7", "n8", "n9"))
 
 
-@pytest.mark.parametrize("kind", [*KINDS, "rf-change", "pause-commits"])
+@pytest.mark.parametrize("kind", [*KINDS, "rf-change", "pause-commits", "abort-bootstrap", "cancel-sequence"])
 def test_operations_of_a_series_follow_one_another(kind):
     found = series(kind, 4, context=MANY)
     begins = [operation.begins_s for operation in found]
@@ -94,7 +94,9 @@ def test_operations_of_a_series_follow_one_another(kind):
     assert found[0].begins_s == alone[0].begins_s
 
 
-@pytest.mark.parametrize("kind", ["bootstrap", "decommission", "removenode", "assassinate", "replace"])
+@pytest.mark.parametrize(
+    "kind", ["bootstrap", "decommission", "removenode", "assassinate", "replace", "abort-bootstrap", "cancel-sequence"]
+)
 @pytest.mark.parametrize("seed", range(5))
 def test_a_node_joins_or_leaves_once_in_a_series(kind, seed):
     nodes = [node for operation in series(kind, 4, seed=seed, context=MANY) for node in operation.nodes]
@@ -107,6 +109,7 @@ def test_a_node_joins_or_leaves_once_in_a_series(kind, seed):
     [
         ("bootstrap", 3, {}),
         ("bootstrap", 2, {"node": "n5"}),
+        ("abort-bootstrap", 3, {}),
         ("decommission", 4, {}),
         ("decommission", 2, {"node": "n2"}),
         ("removenode", 4, {}),
@@ -114,7 +117,7 @@ def test_a_node_joins_or_leaves_once_in_a_series(kind, seed):
         ("replace", 4, {}),
         ("replace", 3, {"address": "new"}),
         ("move", 2, {"token": "5"}),
-        *((kind, count, {}) for kind in KINDS for count in (0, -1)),
+        *((kind, count, {}) for kind in (*KINDS, "abort-bootstrap", "cancel-sequence") for count in (0, -1)),
     ],
 )
 def test_a_series_that_has_no_nodes_is_refused(kind, count, options):
