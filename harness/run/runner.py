@@ -23,6 +23,7 @@ import orjson
 import schemaquake
 from schemaquake.harness.console import clock_of_the_command
 from schemaquake.harness.errors import DamagedFile, ExitCode, HistoryError, PlanError
+from schemaquake.harness.faults.executor import compose
 from schemaquake.harness.model.plan import CLUSTER_FILE, Plan
 from schemaquake.harness.model.protocols import HasDataCenters, PreparesSpares, Provider, TopologyNemesis
 from schemaquake.harness.registry import load
@@ -89,8 +90,7 @@ def execute(plan: Plan, folder: Path) -> Outcome:
     provider: Provider = load("clusters", plan.cluster)
     for name in plan.workloads:
         load("workloads", name)
-    for name in plan.nemeses:
-        load("nemeses", name)
+    nemeses = [load("nemeses", name) for name in plan.nemeses]
     if len(set(plan.workloads)) != len(plan.workloads):
         raise PlanError("a workload is named twice")
     plan.check_options()
@@ -108,6 +108,8 @@ def execute(plan: Plan, folder: Path) -> Outcome:
         raise PlanError(
             f"--data-centers {plan.data_centers}: of --cluster {plan.cluster} all nodes are in one; simulated ones can be in several"
         )
+    # A schedule that no seed can draw would otherwise be refused by the run's own process, and leave a run without a verdict.
+    compose(nemeses, plan.context(frozenset()))
     mark_folder(folder, schemaquake.__version__)
     (folder / "plan.json").write_bytes(dump_sealed(plan.to_json()))
     if plan.cluster_file is not None:

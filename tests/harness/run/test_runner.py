@@ -94,8 +94,10 @@ def test_a_nemesis_that_cannot_be_had_is_told_before_anything_is_started(folder)
         ({"nemeses": ("tremble",)}, 'unknown nemesis "tremble"'),
         ({"cluster": "moon"}, 'unknown cluster "moon"'),
         ({"workloads": ("scripted", "scripted")}, "a workload is named twice"),
+        ({"nemeses": ("decommission",), "options": {"decommission.node": "n9"}}, 'there is no node "n9"'),
+        ({"nemeses": ("abort-bootstrap",)}, "prepare one with --spares 1"),
     ],
-    ids=["workload", "nemesis", "cluster", "twice"],
+    ids=["workload", "nemesis", "cluster", "twice", "node", "spare"],
 )
 def test_what_cannot_be_run_is_refused_before_anything_is_written(folder, changes, sentence):
     with pytest.raises(PlanError, match=sentence):
