@@ -20,8 +20,20 @@ from schemaquake.harness.model.protocols import Cluster, Fault, MemberListing
 from schemaquake.harness.model.topology import Attempt, ChangesTopology, TopologyVerb
 from schemaquake.harness.wait import pause_for, until
 
-__all__ = ["Recovery", "all_up", "changing", "lacks", "refused", "serving_members", "some_other", "try_out"]
+__all__ = [
+    "DEAD_LIMIT_S",
+    "Recovery",
+    "all_up",
+    "changing",
+    "lacks",
+    "refused",
+    "serving_members",
+    "some_other",
+    "try_out",
+]
 
+DEAD_LIMIT_S: Final = 60.0
+"""How long the others may take to take a node for dead that was taken down."""
 _PAUSE_S: Final = 5.0
 """The time between a failure and what is done about it, in which a fault may end or gossip may spread."""
 _RETRIES: Final = 3

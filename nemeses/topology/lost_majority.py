@@ -22,13 +22,20 @@ from schemaquake.nemeses.process.serving import take_down
 from schemaquake.nemeses.schedule.options import configured
 from schemaquake.nemeses.schedule.targets import named
 from schemaquake.nemeses.topology import standard_options as standard
-from schemaquake.nemeses.topology.attempts import Recovery, all_up, changing, lacks, refused, some_other, try_out
+from schemaquake.nemeses.topology.attempts import (
+    DEAD_LIMIT_S,
+    Recovery,
+    all_up,
+    changing,
+    lacks,
+    refused,
+    some_other,
+    try_out,
+)
 from schemaquake.nemeses.topology.decommission import start_again
 from schemaquake.nemeses.topology.planning import ANY, leaver, planned
 
 __all__ = ["LostMajority"]
-
-_DEAD_LIMIT_S = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,11 +108,11 @@ class LostMajority:
             pause_for(float(operation.parameters["apart_s"]))
         if behind:
             start_again(cluster, str(behind), limit_s=limit_s)
-        alive = next((told for name in dead if (told := change.await_dead(name, limit_s=_DEAD_LIMIT_S))), None)
+        alive = next((told for name in dead if (told := change.await_dead(name, limit_s=DEAD_LIMIT_S))), None)
         if alive is not None:
             for name in dead:
                 start_again(cluster, name, limit_s=limit_s)
-            return refused(f"after {_DEAD_LIMIT_S:g} s {alive}")
+            return refused(f"after {DEAD_LIMIT_S:g} s {alive}")
         up = partial(all_up, cluster, *dead)
 
         def recover() -> Attempt:

@@ -20,7 +20,16 @@ from schemaquake.nemeses.process.serving import take_down
 from schemaquake.nemeses.schedule.options import configured
 from schemaquake.nemeses.schedule.targets import named
 from schemaquake.nemeses.topology import standard_options as standard
-from schemaquake.nemeses.topology.attempts import Recovery, all_up, changing, lacks, refused, some_other, try_out
+from schemaquake.nemeses.topology.attempts import (
+    DEAD_LIMIT_S,
+    Recovery,
+    all_up,
+    changing,
+    lacks,
+    refused,
+    some_other,
+    try_out,
+)
 from schemaquake.nemeses.topology.decommission import start_again
 from schemaquake.nemeses.topology.planning import (
     draw_recovery,
@@ -34,7 +43,6 @@ from schemaquake.nemeses.topology.planning import (
 __all__ = ["Assassinate", "RemoveNode", "die"]
 
 _WAYS: Final = ("retry", "abort")
-_DEAD_LIMIT_S: Final = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +157,7 @@ def die(cluster: Cluster, name: str, how: str) -> str | None:
     if isinstance(cluster, MemberListing):
         cluster.members()  # so that its identity is known when it can no longer be asked
     take_down(named(cluster, [name]), how, task="taking down a node that is to be dead")
-    return changing(cluster).await_dead(name, limit_s=_DEAD_LIMIT_S)
+    return changing(cluster).await_dead(name, limit_s=DEAD_LIMIT_S)
 
 
 def _take_out(cluster: Cluster, operation: Fault, verb: TopologyVerb) -> Completion:
@@ -158,7 +166,7 @@ def _take_out(cluster: Cluster, operation: Fault, verb: TopologyVerb) -> Complet
     alive = die(cluster, name, str(operation.parameters["how"]))
     if alive is not None:
         start_again(cluster, name, limit_s=limit_s)
-        return refused(f"after {_DEAD_LIMIT_S:g} s {alive}")
+        return refused(f"after {DEAD_LIMIT_S:g} s {alive}")
 
     def take_out() -> Attempt:
         return change.ask(verb, on=some_other(cluster, name), about=name, limit_s=limit_s)

@@ -101,7 +101,11 @@ _BY_LINE: Final = (
             },
             calls={**_CALLS, "pause-commits": _COMMITS, "resume-commits": replace(_COMMITS, arguments=(False,))},
             ring_bean=_SERVICE,
-            refusals=(*_REFUSALS, "Can not commit transformation: .INVALID."),
+            refusals=(
+                *_REFUSALS,
+                "Can not commit transformation: .INVALID.",
+                "Can't abort bootstrap for .* it is alive",
+            ),
         ),
     ),
     ((4, 0), replace(_SINCE_2_2, verbs={**_SINCE_2_2.verbs, **_IMPORT})),

@@ -84,6 +84,7 @@ SAMPLES: Final = {
     "task-cut-off": "WARN x: failed | java.nio.file.NoSuchFileException: /d/heapdump",
     "new-orphan-view": "WARN main: Not adding view m because the base table aa is unknown",
     "metadata-commit": "ERROR x: failed | IllegalStateException: Could not perform commit after 12 attempts.",
+    "refused-join": "ERROR main: Exception (java.lang.UnsupportedOperationException) encountered during startup: Other bootstrapping/leaving/moving nodes detected, cannot bootstrap while cassandra.consistent.rangemovement is true | java.lang.UnsupportedOperationException: Other bootstrapping/leaving/moving nodes detected, cannot bootstrap while cassandra.consistent.rangemovement is true",
     "startup-failed": "ERROR main: Exception encountered during startup | java.lang.AssertionError: what",
     "transfer-skipped": "INFO x: Skipping transferred range (1,2] of keyspace k",
     "refused-statement": "ERROR x: failed | AlreadyExistsException: Cannot add already existing table t",

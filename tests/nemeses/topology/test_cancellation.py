@@ -101,6 +101,20 @@ def test_a_joining_node_is_killed_and_forgotten():
     assert done.type == "fail"
 
 
+@pytest.mark.parametrize(("answer", "outcome"), [("ok", "fail"), ("fail", "info"), ("info", "info")])
+def test_a_joining_node_is_dead_for_the_others_before_they_are_told_to_forget_it(answer, outcome):
+    class Watching(CancellingCluster):
+        def await_dead(self, node, *, limit_s):
+            assert self.by_name[node].state() == "stopped"
+            self.asked.append(("await-dead", node, None))
+            return super().await_dead(node, limit_s=limit_s)
+
+    cluster = Watching(answers=("info", answer))
+    done, _, _ = carried_out("abort-bootstrap", cluster, step="START")
+    assert [verb for verb, *_ in cluster.asked] == ["join", "await-dead", "abort-join"]
+    assert done.type == outcome
+
+
 def test_a_step_that_there_is_not_is_refused():
     with pytest.raises(PlanError, match="step"):
         carried_out("abort-bootstrap", CancellingCluster(), step="BEGIN")
