@@ -216,7 +216,7 @@ def _find_strange_end(asked: Note, ended: Note) -> Iterator[str]:
     attempts = effect.get("attempts") if isinstance(effect, dict) else None
     if kind == "fail" and error is None:
         yield "it failed without an error"
-    if attempts is None:
+    if not isinstance(effect, dict) or attempts is None:
         if kind == "ok":
             yield "it was acknowledged, and what was attempted is not noted"
         return
@@ -229,8 +229,10 @@ def _find_strange_end(asked: Note, ended: Note) -> Iterator[str]:
     if any(attempt["timed_out"] and attempt["outcome"] == "ok" for attempt in attempts):
         yield "an attempt was acknowledged, and had not ended within its limit"
     outcomes = [attempt["outcome"] for attempt in attempts]
-    if kind == "ok" and outcomes[-1:] != ["ok"]:
-        yield "it was acknowledged, and its last attempt was not"
+    # One that was to be cancelled, and says at which step, is acknowledged if it was faster than that.
+    deciding = outcomes[:1] if "seen" in effect else outcomes[-1:]
+    if kind == "ok" and deciding != ["ok"]:
+        yield "it was acknowledged, and the attempt that decides was not"
     if kind == "fail" and set(outcomes) == {"info"}:
         yield "it failed, and no attempt did"
 

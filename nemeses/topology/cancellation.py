@@ -2,7 +2,9 @@
 
 Its outcome is that of what was begun: `fail` if the cancellation was acknowledged, so that nothing may have changed, and
 `ok` if the operation was faster. A bootstrap is cancelled on any line: the node that joins is killed, and where the others do not
-forget it by themselves they are told to. A node that leaves or moves is called back where its system has a command for it (6.0).
+forget it by themselves they are told to. A node that leaves or moves is called back where its system has a command for it (6.0). Real servers
+abort only what has failed ("Can't abort a LEAVE operation unless it has failed"), and another node does so only for one that is down. So the
+node is killed at the step, another one aborts, and the node is started again. On simulated clusters the node itself is asked, and runs on.
 """
 
 from __future__ import annotations
@@ -20,13 +22,14 @@ from schemaquake.harness.model.operation import Completion
 from schemaquake.harness.model.options import one_of, option
 from schemaquake.harness.model.protocols import Cluster, Context, Fault
 from schemaquake.harness.model.runtime import TaskSteps
-from schemaquake.harness.model.topology import Attempt
+from schemaquake.harness.model.topology import Attempt, TopologyVerb
 from schemaquake.harness.wait import tasks, until
 from schemaquake.nemeses.schedule.options import configured
 from schemaquake.nemeses.schedule.targets import named
 from schemaquake.nemeses.topology import standard_options as standard
-from schemaquake.nemeses.topology.attempts import changing, lacks, refused
+from schemaquake.nemeses.topology.attempts import DEAD_LIMIT_S, changing, lacks, refused, some_other
 from schemaquake.nemeses.topology.bootstrap import leave_half_joined
+from schemaquake.nemeses.topology.decommission import start_again
 from schemaquake.nemeses.topology.planning import ANY, in_series, joiners_of, node_serves, plan_joiner, plan_leaver
 
 __all__ = ["AbortBootstrap", "CancelSequence"]
@@ -76,7 +79,7 @@ class AbortBootstrap:
             cluster,
             operation,
             lambda: changing(cluster).join(name, limit_s=limit_s),
-            lambda: leave_half_joined(cluster, name, limit_s=limit_s),
+            lambda: [leave_half_joined(cluster, name, limit_s=limit_s)],
         )
 
 
@@ -88,7 +91,7 @@ class CancelSequence:
         "Cancelled sequence: a node begins to leave or to move, which is cancelled as soon as it has reached a step."
     )
     name = "cancel-sequence"
-    needs = frozenset({"topology"})
+    needs = frozenset({"topology", "signals"})
     allowed_by = "topology"
     options = standard.TopologyOptions()
 
@@ -112,6 +115,7 @@ class CancelSequence:
                 kind=random.choice(_KINDS) if plan.kind == ANY else plan.kind,
                 step=_draw_step(random, plan.step, self.name),
                 fraction=round(random.random(), 9),
+                takes_down=True,
             )
 
         return in_series(plan, context, one)
@@ -136,14 +140,27 @@ class CancelSequence:
                 cluster,
                 operation,
                 lambda: change.ask("decommission", on=name, limit_s=limit_s),
-                lambda: change.ask("abort-leave", on=name, limit_s=limit_s),
+                lambda: _call_back(cluster, name, "abort-leave", "abort-leave-of-dead", limit_s=limit_s),
             )
         return _begin_and_cancel(
             cluster,
             operation,
             lambda: change.ask("move", on=name, argument=token, limit_s=limit_s),
-            lambda: change.ask("abort-move", on=name, limit_s=limit_s),
+            lambda: _call_back(cluster, name, "abort-move", "abort-move-of-dead", limit_s=limit_s),
         )
+
+
+def _call_back(
+    cluster: Cluster, name: str, verb: TopologyVerb, of_dead: TopologyVerb, *, limit_s: float
+) -> Sequence[Attempt]:
+    """Have a node abort what it does; where only another one can, once it is down, kill it for that and start it again."""
+    change = changing(cluster)
+    if change.cannot(of_dead) is not None:
+        return [change.ask(verb, on=name, limit_s=limit_s)]
+    named(cluster, [name])[0].kill()
+    change.await_dead(name, limit_s=DEAD_LIMIT_S)
+    aborted = change.ask(of_dead, on=some_other(cluster, name), about=name, limit_s=limit_s)
+    return [aborted, start_again(cluster, name, limit_s=limit_s)]
 
 
 def _draw_step(random: Random, wanted: str, nemesis: str) -> str:
@@ -156,11 +173,11 @@ def _draw_step(random: Random, wanted: str, nemesis: str) -> str:
 
 
 def _begin_and_cancel(
-    cluster: Cluster, operation: Fault, begin: Callable[[], Attempt], cancel: Callable[[], Attempt]
+    cluster: Cluster, operation: Fault, begin: Callable[[], Attempt], cancel: Callable[[], Sequence[Attempt]]
 ) -> Completion:
     """Begin in a task of its own, cancel when any step at or behind the planned one is seen, and wait for both ends.
 
-    Raises what `begin` raises.
+    The first attempt of `cancel` is the cancellation, others follow from it. Raises what `begin` raises.
     """
     begun: list[Attempt | Exception] = []
 
@@ -174,21 +191,21 @@ def _begin_and_cancel(
 
     task = tasks().spawn(operation.nemesis, steps())
     seen = _await_step(cluster, operation, lambda: bool(begun))
-    cancelled = None if begun else cancel()
+    cancelled = () if begun else cancel()
     task.join()
     (ended,) = begun
     if isinstance(ended, Exception):
         raise ended
-    attempts = [ended, *([] if cancelled is None else [cancelled])]
+    attempts = [ended, *cancelled]
     value = {
         "attempts": [attempt.to_json() for attempt in attempts],
         "seconds": round(sum(attempt.seconds for attempt in attempts), 3),
         "seen": seen,
     }
     outcome = ended.outcome
-    if cancelled is not None and outcome != "ok":
+    if cancelled and outcome != "ok":
         # The answer to what was begun may only say that it was interrupted; that to the cancellation decides.
-        outcome = "fail" if cancelled.outcome == "ok" else "info"
+        outcome = "fail" if cancelled[0].outcome == "ok" else "info"
     answer = " ".join(attempt.answer or attempt.command for attempt in attempts)
     return Completion(type=outcome, value=value, error=None if outcome == "ok" else f"Cancelled: {answer}")
 

@@ -280,11 +280,21 @@ def test_a_node_that_gives_itself_another_host_id_is_strange() -> None:
         pytest.param(operation(effect={"attempts": "lie"}), id="no attempts at all"),
         pytest.param(operation("fail", effect={"attempts": [ATTEMPT | {"outcome": "info"}]}), id="failed"),
         pytest.param(operation()[1:], id="without a begin"),
+        pytest.param(
+            operation(effect={"attempts": [ATTEMPT | {"outcome": "info"}, ATTEMPT], "seen": "START"}),
+            id="to be cancelled, and not done itself",
+        ),
     ],
 )
 def test_an_operation_that_ended_as_none_can_is_strange(lines: list[str]) -> None:
     lines = [line for line in lines if "membership" not in line]
     assert len([text for text in strange(*notes(), *lines) if text.startswith("operation 1 ")]) == 1
+
+
+def test_one_that_was_faster_than_its_cancellation_is_not() -> None:
+    attempts = [ATTEMPT | {"seconds": 1.0}, ATTEMPT | {"outcome": "info", "seconds": 1.0}]
+    lines = [line for line in operation(effect={"attempts": attempts, "seen": "MID"}) if "membership" not in line]
+    assert [text for text in strange(*notes(), *lines) if text.startswith("operation 1 ")] == []
 
 
 @pytest.mark.parametrize("effect", [{"attempts": []}, {"seconds": 1.0}])
@@ -681,7 +691,7 @@ def test_what_an_everyday_operation_may_say_is_not_strange(lines: list[str]) -> 
     ("lines", "text"),
     [
         pytest.param(
-            everyday("flush", "ok"), "what was attempted|nothing was attempted|last attempt was not", id="nothing"
+            everyday("flush", "ok"), "what was attempted|nothing was attempted|that decides was not", id="nothing"
         ),
         pytest.param(everyday("flush", "ok", FLUSH, effect={"kind": "scrub"}), "another kind", id="kind"),
         pytest.param(everyday("flush", "ok", FLUSH | {"node": "n2"}), "another node", id="node"),
@@ -691,7 +701,7 @@ def test_what_an_everyday_operation_may_say_is_not_strange(lines: list[str]) -> 
         pytest.param(everyday("restore", "ok", SNAPSHOT, REFRESH, argument="other"), "does not name", id="snapshot"),
         pytest.param(
             everyday("restore", "ok", SNAPSHOT, REFRESH | {"outcome": "info"}, argument="schemaquake0"),
-            "last attempt was not",
+            "that decides was not",
             id="not taken up",
         ),
         pytest.param(everyday("flush", "info", FLUSH), "outcome is not", id="acknowledged"),

@@ -57,12 +57,32 @@ def carried_out(nemesis, cluster, **options):
 @pytest.mark.parametrize(("kind", "becomes"), [("decommission", "left"), ("move", "normal")])
 def test_a_node_that_is_called_back_has_not_changed(kind, becomes):
     # In the order of the ends: the cancellation is answered first.
-    cluster = CancellingCluster(answers=("ok", "info"))
+    abort = {"decommission": "abort-leave", "move": "abort-move"}[kind]
+    cluster = CancellingCluster(answers=("ok", "info"), lacks=(f"{abort}-of-dead",))
     done, to_be, operation = carried_out("cancel-sequence", cluster, kind=kind, step="stream")
     (name,) = operation.nodes
     assert (done.type, to_be, done.value["seen"]) == ("fail", {name: becomes}, "stream")
-    abort = {"decommission": "abort-leave", "move": "abort-move"}[kind]
-    assert [verb for verb, *_ in cluster.asked] == [abort, kind]
+    assert [(verb, on) for verb, on, _ in cluster.asked] == [(abort, name), (kind, name)]
+    assert cluster.by_name[name].started == 0
+
+
+@pytest.mark.parametrize(("kind", "verb"), [("decommission", "abort-leave-of-dead"), ("move", "abort-move-of-dead")])
+@pytest.mark.parametrize(("answer", "outcome"), [("ok", "fail"), ("info", "info"), ("fail", "info")])
+def test_a_node_is_killed_and_started_again_where_only_another_one_may_call_it_back(kind, verb, answer, outcome):
+    class Watching(CancellingCluster):
+        def await_dead(self, node, *, limit_s):
+            assert self.by_name[node].state() == "stopped"
+            self.waited_for = node
+            return super().await_dead(node, limit_s=limit_s)
+
+    cluster = Watching(answers=(answer, "info"))
+    done, _, operation = carried_out("cancel-sequence", cluster, kind=kind, step="START")
+    (name,) = operation.nodes
+    (asked, on, about), _ = cluster.asked
+    assert (asked, about, on != name, cluster.waited_for) == (verb, name, True, name)
+    assert (done.type, cluster.by_name[name].state(), cluster.by_name[name].started) == (outcome, "running", 1)
+    assert [attempt["command"] for attempt in done.value["attempts"]] == [kind, verb, "restart"]
+    assert operation.parameters["takes_down"] is True
 
 
 def test_an_operation_that_was_faster_is_ok_and_nothing_is_cancelled():
