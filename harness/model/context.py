@@ -28,6 +28,8 @@ class Context:
     spares: tuple[str, ...] = ()
     """Nodes that are prepared and no members yet. A workload may pin workers to them, which begin their main phase when
     the node has joined, without its meetings."""
+    taking_part: frozenset[str] | None = None
+    """The nodes whose workers take part in the phase that the steps are for; None: those of all nodes."""
     crew: int = 3
     time_limit_s: float = 60
     rate: float | None = None

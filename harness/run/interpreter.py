@@ -16,7 +16,7 @@ of process numbers are here, and nowhere else.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -156,6 +156,8 @@ class PhaseOrder:
     """The end of the phase on the runtime's clock; None: when the steps are exhausted."""
     meetings: bool
     """False where not every worker takes part: meetings are then left out."""
+    nodes: frozenset[str] | None = None
+    """The nodes whose workers take part; None: all."""
 
 
 def assign(workloads: Sequence[str], context: Context) -> Sequence[Assignment]:
@@ -185,7 +187,8 @@ class Script:
         self, order: PhaseOrder, *, now_ns: Callable[[], int], is_over: Callable[[], bool]
     ) -> Generator[Effect, Any, Ending]:
         """Interpret this worker's steps of one phase."""
-        steps = self._workload.steps(order.phase, self.assignment.member, self._context, phase_label=order.label)
+        context = replace(self._context, taking_part=order.nodes)
+        steps = self._workload.steps(order.phase, self.assignment.member, context, phase_label=order.label)
         return interpret(steps, self, order, now_ns=now_ns, is_over=is_over)
 
     def retire(self) -> None:

@@ -124,7 +124,8 @@ class SimulatedCrew:
         for meeting in self._meetings.values():
             meeting.reset(sum(worker.meets_at(meeting) for worker in present))
         self._ends_at_ns = None if time_limit_s is None else heap.now_ns + int(time_limit_s * _S)
-        order = PhaseOrder(phase, label, self._ends_at_ns, len(workers) == len(present))
+        taking_part = frozenset(worker.node for worker in workers)
+        order = PhaseOrder(phase, label, self._ends_at_ns, len(workers) == len(present), taking_part)
         self._order = order
         limit = None if self._ends_at_ns is None else heap.at(self._ends_at_ns, self._halt)
         for worker in workers:

@@ -153,7 +153,7 @@ class ProcessCrew:
             point.reset(sum(one.workload == name and one.member.node in present for one in self._assignments))
         ends_at_ns = None if time_limit_s is None else time.monotonic_ns() + int(time_limit_s * _S)
         everybody = present <= set(nodes)
-        order = PhaseOrder(phase, label, ends_at_ns, everybody)
+        order = PhaseOrder(phase, label, ends_at_ns, everybody, frozenset(present.intersection(nodes)))
         return self._command("phase", order, nodes, ends_at=None if ends_at_ns is None else ends_at_ns / _S)
 
     def _command(

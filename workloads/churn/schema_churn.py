@@ -40,6 +40,7 @@ from schemaquake.workloads.churn.drawing import PLAIN_TABLES, TABLES, WIDE_TABLE
 from schemaquake.workloads.churn.earlier import read_met
 from schemaquake.workloads.churn.intended import IntendedKeyspace
 from schemaquake.workloads.churn.rounds import Group, Round, Rounds, base_objects
+from schemaquake.workloads.one_a_node import share
 from schemaquake.workloads.races.cut import requested_cuts
 from schemaquake.workloads.races.engine import race_keyspace
 from schemaquake.workloads.races.one_by_one import one_by_one, rest
@@ -331,7 +332,7 @@ def _read(worker: Worker, context: Context, phase_label: str) -> Iterator[Step]:
     if worker.index >= len(context.nodes):
         return
     everything = [(keyspace, table) for keyspace in _keyspaces(context) for table in TABLES]
-    for consistency, some in (("ONE", everything), ("ALL", everything[worker.index :: len(context.nodes)])):
+    for consistency, some in (("ONE", everything), ("ALL", share(everything, worker, context))):
         for keyspace, table in some:
             # Thrift returns no row without a cell, and knows no table whose rows have a key of their own.
             columns = ["k"] if table == WIDE_TABLE and "cql" in context.features else ["k", "v"]

@@ -20,6 +20,7 @@ from schemaquake.harness.model.protocols import Context, Worker
 from schemaquake.harness.model.queries import Query
 from schemaquake.harness.model.steps import Invoke, Step, Wait
 from schemaquake.workloads.data.reading_and_writing import DataWorkload, data_keyspace, table
+from schemaquake.workloads.one_a_node import share
 
 __all__ = ["TABLES", "Batch"]
 
@@ -56,7 +57,7 @@ def _batches(worker: Worker, context: Context, _random: Random) -> Iterator[Invo
 
 def _last_reads(worker: Worker, context: Context, label: str) -> Iterator[Step]:
     """Read every table at ALL, each by one worker; an unreachable replica fails the read and makes the verdict unknown."""
-    mine = TABLES[worker.index :: len(context.nodes)]
+    mine = share(TABLES, worker, context)
     if label == "settled":
         # The batch log has its present form and pace since 3.0, the version that introduced views.
         yield Wait(_REPLAYED_AFTER_S if "views" in context.features else _REPLAYED_AFTER_LONG_S)

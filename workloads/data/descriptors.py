@@ -34,7 +34,7 @@ from schemaquake.harness.model.protocols import Context, Phase, Worker
 from schemaquake.harness.model.queries import BulkQuery
 from schemaquake.harness.model.steps import Invoke, Meet, Require, Step, Wait
 from schemaquake.workloads.data.reading_and_writing import LevelOptions, data_keyspace
-from schemaquake.workloads.one_a_node import stands_for_its_node
+from schemaquake.workloads.one_a_node import share, stands_for_its_node
 
 __all__ = ["Descriptors"]
 
@@ -105,16 +105,16 @@ class _Rows:
         self._seed = context.seed
         self._worker = worker
         self._writers = max(context.crew, len(context.nodes))
-        self._nodes = len(context.nodes)
+        self._context = context
         self._number = 0
         self.keyspace = data_keyspace(context, _NAME)
         self._key = f"{self.keyspace}.{_TABLE}"
         on_spare = worker.node in context.spares
         self._stands_for_node = on_spare or stands_for_its_node(worker, context)
         # Spares come after the nodes in the crew, and the further workers on nodes after both.
-        place = worker.index if worker.index < self._nodes else worker.index - len(context.spares)
+        place = worker.index if worker.index < len(context.nodes) else worker.index - len(context.spares)
+        self._place = 0 if on_spare else place
         self._own = () if on_spare else range(place, self._options.partitions, self._writers)
-        self._place = None if on_spare else place
 
     def table(self) -> Invoke:
         """Return the creation of the table."""
@@ -141,7 +141,7 @@ class _Rows:
         yield Meet("probed")
         if self._stands_for_node:
             yield from self._checks("QUORUM")
-            yield from self._checks("ALL", share=True)
+            yield from self._checks("ALL", shared=True)
 
     def operations(self, random: Random) -> Iterator[Invoke]:
         """Yield operations for ever."""
@@ -162,12 +162,10 @@ class _Rows:
             else:
                 yield self._delete_partition(partition, level)
 
-    def _checks(self, consistency: str, *, share: bool = False) -> Iterator[Invoke]:
-        """Yield checks of all partitions; of a `share` those that no other node's worker has."""
+    def _checks(self, consistency: str, *, shared: bool = False) -> Iterator[Invoke]:
+        """Yield checks of all partitions; `shared` ones only of those that no other node's worker has."""
         firsts = range(0, self._options.partitions, _PARTITIONS_A_CHECK)
-        if share:
-            firsts = firsts[self._place :: self._nodes] if self._place is not None else firsts[:0]
-        for first in firsts:
+        for first in share(firsts, self._worker, self._context) if shared else firsts:
             yield self._check(first, _PARTITIONS_A_CHECK, consistency)
 
     def _write(self, partition: int, first: int, consistency: str) -> Invoke:
@@ -222,7 +220,7 @@ class _Rows:
     def _next(self) -> int:
         """Return the write time (µs) of the next write."""
         self._number += 1
-        return self._number * self._writers + (self._place or 0)
+        return self._number * self._writers + self._place
 
 
 def _fold(seed: int, first: int, answers: Sequence[Any]) -> Mapping[str, JSON]:

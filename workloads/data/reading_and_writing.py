@@ -19,7 +19,7 @@ from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.options import configured, one_of, option, whole_number
 from schemaquake.harness.model.protocols import Context, Phase, Worker
 from schemaquake.harness.model.steps import Invoke, Require, Step, Wait
-from schemaquake.workloads.one_a_node import stands_for_its_node
+from schemaquake.workloads.one_a_node import share, stands_for_its_node
 
 __all__ = [
     "ConsistencyOptions",
@@ -159,9 +159,9 @@ def all_keys(context: Context) -> range:
     return range(stretches * at_once)
 
 
-def my_keys(worker: Worker, context: Context) -> range:
+def my_keys(worker: Worker, context: Context) -> Sequence[int]:
     """Return this worker's share of all keys; the first worker on each node has one."""
-    return all_keys(context)[worker.index :: len(context.nodes)]
+    return share(all_keys(context), worker, context)
 
 
 def unique_values(worker: Worker) -> Iterator[int]:

@@ -20,6 +20,7 @@ from schemaquake.harness.ddl.rows import delete_row, insert, read_rows
 from schemaquake.harness.model.protocols import Context, Phase, Worker
 from schemaquake.harness.model.steps import Invoke, Step, Wait
 from schemaquake.workloads.data.reading_and_writing import DataWorkload, unique_values
+from schemaquake.workloads.one_a_node import share
 
 __all__ = ["ReloadedRows"]
 
@@ -70,6 +71,6 @@ def _last_reads(worker: Worker, context: Context, label: str) -> Iterator[Step]:
     keyspace = reloaded_keyspace(context)
     yield Wait(worker.index * _SECONDS_TO_READ)  # a read at ALL repairs what one at ONE is to show
     yield read_rows(keyspace, TABLE, consistency="ONE", phase=label)
-    if worker.index == 0:
+    for name in share([TABLE], worker, context):
         yield Wait(len(context.nodes) * _SECONDS_TO_READ)
-        yield read_rows(keyspace, TABLE, consistency="ALL", phase=label)
+        yield read_rows(keyspace, name, consistency="ALL", phase=label)

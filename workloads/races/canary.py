@@ -18,7 +18,7 @@ from schemaquake.harness.ddl.rows import insert, know_table, read_rows
 from schemaquake.harness.ddl.schema_changes import create_keyspace
 from schemaquake.harness.model.protocols import Context, Worker
 from schemaquake.harness.model.steps import Meet, Require, Step
-from schemaquake.workloads.one_a_node import stands_for_its_node
+from schemaquake.workloads.one_a_node import share, stands_for_its_node
 from schemaquake.workloads.races.one_by_one import one_by_one
 from schemaquake.workloads.races.plain_table import plain_table
 
@@ -64,7 +64,7 @@ def canary(name: str, coordinator: int, worker: Worker, context: Context, *, rac
 
 def read_canaries(names: Sequence[str], worker: Worker, context: Context, *, phase: str) -> Iterator[Step]:
     """Read every table at ONE through every coordinator, then at ALL, each through one of them in turn."""
-    mine = [name for place, name in enumerate(names) if place % len(context.nodes) == worker.index]
+    mine = share(names, worker, context)
     columns = ("k", *dict(_ROW))
     for consistency, some in (("ONE", names), ("ALL", mine)):
         for name in some:

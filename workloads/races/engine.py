@@ -33,7 +33,7 @@ from schemaquake.harness.errors import PlanError
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.protocols import Context, FaultRequest, Phase, Worker
 from schemaquake.harness.model.steps import Invoke, Meet, Note, Step, Wait
-from schemaquake.workloads.one_a_node import stands_for_its_node
+from schemaquake.workloads.one_a_node import share, stands_for_its_node
 from schemaquake.workloads.races.abreast import lane_of, lanes_abreast, rounds_abreast
 from schemaquake.workloads.races.canary import canary, canary_keyspace, read_canaries, set_up_canaries
 from schemaquake.workloads.races.cut import isolated_nodes, requested_cuts
@@ -306,7 +306,7 @@ def _read(races: Sequence[Race], worker: Worker, context: Context, phase_label: 
     """
     if not stands_for_its_node(worker, context):
         return
-    mine = [race for place, race in enumerate(races) if place % len(context.nodes) == worker.index]
+    mine = share(races, worker, context)
     for consistency, some in (("ONE", races), ("ALL", mine)):
         for race in some:
             for table, columns in dict.fromkeys((probe.table, probe.columns) for probe in race.tables):
