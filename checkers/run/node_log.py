@@ -159,12 +159,16 @@ def _list_missing_starts(notes: Notes, node: str, boots: Collection[int]) -> Seq
     missing = [boot for boot in range(max(boots)) if boot not in boots]
     first = any(start.node == node and start.phase == "boot" and start.served for start in notes.starts)
     failed = sum(start.node == node and start.anew and not start.served for start in notes.starts)
+    tried = []
     for event, value in notes.all:
         if "becomes" in value and node in (value.get("nodes") or ()) and event["type"] != "invoke":
             attempts = (value.get("effect") or {}).get("attempts")
             if attempts == [] and event["type"] == "fail":
                 continue  # it was never asked for
             failed += sum(one.get("outcome", event["type"]) != "ok" and may_start(one) for one in attempts or [{}])
+            tried += [one.get("outcome") for one in attempts or () if may_start(one) and one.get("node") == node]
+    was_spare = node not in {start.node for start in notes.starts if start.phase == "boot"}
+    first = first or (was_spare and tried[:1] == ["ok"])  # it began to serve when it joined
     return missing if len(missing) > failed or (first and 0 in missing) else ()
 
 

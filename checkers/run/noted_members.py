@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Any, Final
 
 from schemaquake.checkers.evidence.evidence import Evidence
-from schemaquake.checkers.evidence.notes import Note, traits_of
+from schemaquake.checkers.evidence.notes import Note, may_start, traits_of
 from schemaquake.checkers.evidence.schema_changes import SchemaObject
 from schemaquake.checkers.evidence.upgrades import LAST_STAGE, STAGES
 from schemaquake.checkers.findings.explanation import listing
@@ -122,7 +122,7 @@ def _differ(first: Mapping[str, Any], other: Mapping[str, Any], *, concerned: bo
 
 
 def _find_unstable(evidence: Evidence, noted: Sequence[Note]) -> Iterator[str]:
-    """Yield where nodes that an operation concerned have two host ids before the first such one, or in the end after the last of all.
+    """Yield where nodes that an operation concerned have two host ids or addresses before the first such one, or after the last of all.
 
     Those of others never change (`_find_changed_members`).
     """
@@ -132,20 +132,20 @@ def _find_unstable(evidence: Evidence, noted: Sequence[Note]) -> Iterator[str]:
         last = row["index"]
         for node in value.get("nodes") or ():
             begun.setdefault(node, last)
-    before: dict[str, set[str]] = {}
-    after: dict[str, set[str]] = {}
+    told: dict[tuple[str, str], dict[str, set[str]]] = {}
     for row, value in noted:
         for node, member in value["members"].items():
-            if node not in begun or member["host_id"] is None:
+            when = "before" if row["index"] < begun.get(node, 0) else "after"
+            if node not in begun or (when == "after" and not (row["index"] > last and value["at"] in _BEFORE)):
                 continue
-            if row["index"] < begun[node]:
-                before.setdefault(node, set()).add(member["host_id"])
-            elif row["index"] > last and value["at"] in _BEFORE:
-                after.setdefault(node, set()).add(member["host_id"])
-    for when, ids in (("before", before), ("after", after)):
-        unstable = sorted(node for node, found in ids.items() if len(found) > 1)
+            for name in ("host_id", "address"):
+                if member[name] is not None:
+                    told.setdefault((when, name), {}).setdefault(node, set()).add(member[name])
+    for (when, name), found in told.items():
+        unstable = sorted(node for node, different in found.items() if len(different) > 1)
         if unstable:
-            yield f"notes of the members give {listing(unstable)} two host ids {when} any operation that may change them"
+            words = {"host_id": "host ids", "address": "addresses"}[name]
+            yield f"notes of the members give {listing(unstable)} two {words} {when} any operation that may change them"
 
 
 def _operations(evidence: Evidence) -> Iterator[Note]:
@@ -223,11 +223,7 @@ def _find_strange_end(asked: Note, ended: Note) -> Iterator[str]:
     if not isinstance(attempts, list) or not all(map(_is_attempt, attempts)):
         yield "its attempts do not say what attempts say"
         return
-    longest_s = _lasted_s(asked, ended) + _ROUNDING_S
-    if any(not 0 <= attempt["seconds"] <= longest_s for attempt in attempts):
-        yield "an attempt lasted longer than all of it"
-    if any(attempt["timed_out"] and attempt["outcome"] == "ok" for attempt in attempts):
-        yield "an attempt was acknowledged, and had not ended within its limit"
+    yield from _find_strange_attempts(asked, ended, attempts)
     outcomes = [attempt["outcome"] for attempt in attempts]
     # One that was to be cancelled, and says at which step, is acknowledged if it was faster than that.
     deciding = outcomes[:1] if "seen" in effect else outcomes[-1:]
@@ -235,6 +231,16 @@ def _find_strange_end(asked: Note, ended: Note) -> Iterator[str]:
         yield "it was acknowledged, and the attempt that decides was not"
     if kind == "fail" and set(outcomes) == {"info"}:
         yield "it failed, and no attempt did"
+
+
+def _find_strange_attempts(asked: Note, ended: Note, attempts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    longest_s = _lasted_s(asked, ended) + _ROUNDING_S
+    if any(not 0 <= attempt["seconds"] <= longest_s for attempt in attempts):
+        yield "an attempt lasted longer than all of it"
+    if any(attempt["timed_out"] and attempt["outcome"] == "ok" for attempt in attempts):
+        yield "an attempt was acknowledged, and had not ended within its limit"
+    if any(may_start(attempt) and attempt["node"] not in asked.value.get("nodes", ()) for attempt in attempts):
+        yield "it started another node than it was asked for"
 
 
 def _lasted_s(asked: Note, ended: Note) -> float:
@@ -305,7 +311,9 @@ def _find_strange_length(asked: Note, ended: Note) -> Iterator[str]:
     seconds = effect.get("seconds") if isinstance(effect, dict) else None
     if not isinstance(effect, dict) or not isinstance(seconds, int | float):
         return
-    least_s = sum(attempt["seconds"] for attempt in effect.get("attempts") or ())
+    lengths = [attempt["seconds"] for attempt in effect.get("attempts") or ()]
+    # What was begun, and what cancelled it, went on at once.
+    least_s = max(lengths, default=0.0) if "seen" in effect else sum(lengths)
     if not least_s - _ROUNDED_S <= seconds <= _lasted_s(asked, ended) + _ROUNDING_S:
         yield "it lasted less than its attempts, or longer than there was time for"
 

@@ -199,7 +199,8 @@ def _begin_and_cancel(
     attempts = [ended, *cancelled]
     value = {
         "attempts": [attempt.to_json() for attempt in attempts],
-        "seconds": round(sum(attempt.seconds for attempt in attempts), 3),
+        # What was begun goes on until it is cancelled.
+        "seconds": round(max(ended.seconds, sum(attempt.seconds for attempt in cancelled)), 3),
         "seen": seen,
     }
     outcome = ended.outcome

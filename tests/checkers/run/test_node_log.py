@@ -462,6 +462,33 @@ def test_a_start_in_between_of_which_nothing_was_read_is_a_doubt(
     assert [doubt.kind for doubt in verdict(logs, notes).doubts] == ["unread"] * doubts
 
 
+def joined(outcome: str, *attempts: str, command: str = "start", node: str = "n4") -> list[str]:
+    """A spare that joins, of which only the operation is noted."""
+    value = {"operation": 0, "nodes": ["n4"], "becomes": {"n4": "normal"}}
+    tried = [{"outcome": one, "command": command, "node": node} for one in attempts]
+    ended = {**value, "effect": {"attempts": tried}}
+    return [f"-- invoke bootstrap {json.dumps(value)}", f"-- {outcome} bootstrap {json.dumps(ended)}"]
+
+
+@pytest.mark.parametrize(
+    ("read", "operation", "doubts"),
+    [
+        pytest.param((0, 1), joined("ok", "ok"), 0, id="all there"),
+        pytest.param((1,), joined("ok", "ok"), 1, id="without the start by which it joined"),
+        pytest.param((1, 2), joined("ok", "info", "ok"), 0, id="a first start that failed"),
+        pytest.param((2,), joined("ok", "info", "ok"), 1, id="more than failed"),
+        pytest.param((1,), joined("info", "info"), 0, id="of unknown outcome"),
+        pytest.param((1,), joined("fail"), 1, id="never asked for"),
+    ],
+)
+def test_a_spare_that_joined_has_a_log_of_its_first_start(
+    read: Sequence[int], operation: Sequence[str], doubts: int
+) -> None:
+    logs = [f"n4 boot{boot} {NOTHING_MUCH}" for boot in read]
+    notes = ['-- info run-planned {"logs": ["n4"]}', *operation, started("n4", "restart")]
+    assert [doubt.kind for doubt in verdict(logs, notes).doubts] == ["unread"] * doubts
+
+
 def everyday(kind: str, outcome: str, *commands: str, node: str = "n2") -> list[str]:
     """An operation of a node, each command answered as the operation ended."""
     facts = {"takes_down": True} if kind in {"drain", "gossip"} else {"forgets": kind == "resetlocalschema"}

@@ -278,6 +278,9 @@ def test_a_node_that_gives_itself_another_host_id_is_strange() -> None:
         pytest.param(operation(effect={"attempts": [{"outcome": "ok"}]}), id="an attempt without its fields"),
         pytest.param(operation(effect={"attempts": [ATTEMPT | {"more": 1}]}), id="an attempt with a field more"),
         pytest.param(operation(effect={"attempts": "lie"}), id="no attempts at all"),
+        pytest.param(
+            operation(effect={"attempts": [ATTEMPT | {"command": "start", "node": "n1"}]}), id="another node started"
+        ),
         pytest.param(operation("fail", effect={"attempts": [ATTEMPT | {"outcome": "info"}]}), id="failed"),
         pytest.param(operation()[1:], id="without a begin"),
         pytest.param(
@@ -292,9 +295,12 @@ def test_an_operation_that_ended_as_none_can_is_strange(lines: list[str]) -> Non
 
 
 def test_one_that_was_faster_than_its_cancellation_is_not() -> None:
-    attempts = [ATTEMPT | {"seconds": 1.0}, ATTEMPT | {"outcome": "info", "seconds": 1.0}]
-    lines = [line for line in operation(effect={"attempts": attempts, "seen": "MID"}) if "membership" not in line]
-    assert [text for text in strange(*notes(), *lines) if text.startswith("operation 1 ")] == []
+    attempts = [ATTEMPT | {"seconds": 4.9}, ATTEMPT | {"outcome": "info", "seconds": 1.0}]
+    for seconds, is_strange in ((4.9, False), (4.0, True), (5.9, True)):
+        effect = {"attempts": attempts, "seen": "MID", "seconds": seconds}
+        lines = [line for line in operation(effect=effect) if "membership" not in line]
+        found = [text for text in strange(*notes(), *lines) if text.startswith("operation 1 ")]
+        assert bool(found) is is_strange
 
 
 @pytest.mark.parametrize("effect", [{"attempts": []}, {"seconds": 1.0}])
@@ -337,15 +343,18 @@ def test_the_last_note_before_a_reading_says_which_host_id_a_node_has() -> None:
 
 
 @pytest.mark.parametrize("between", [False, True])
-def test_a_host_id_does_not_change_between_the_last_two_notes_without_an_operation(*, between: bool) -> None:
+@pytest.mark.parametrize(("name", "words"), [("host_id", "two host ids"), ("address", "two addresses")])
+def test_a_node_is_the_same_in_the_last_two_notes_without_an_operation_between(
+    name: str, words: str, *, between: bool
+) -> None:
     joined, later = deepcopy(JOINED), deepcopy(JOINED)
-    later["n3"]["host_id"] = "another"
+    later["n3"][name] = "another"
     last = [line.replace("@10000", "@41000").replace("@15000", "@45000") for line in operation()[:2]] if between else []
     behind = [note(46_000, "operation", JOINED)] if between else operation()
     begun = THREE if between else joined
     lines = [note(1, "boot", THREE), note(40_000, "heal", begun), *last, *behind]
     texts = strange(*lines, note(60_000, "restart", later))
-    assert any("two host ids" in text for text in texts) is not between
+    assert any(words in text for text in texts) is not between
     assert strange(*lines, note(60_000, "restart", joined)) == []
 
 
