@@ -11,7 +11,11 @@ from schemaquake.clusters.systems.dialect import Query
 
 __all__ = ["Gossip", "Membership", "last_words"]
 
-_ALIVE: Final = re.compile(r"[/ ](?P<address>[0-9.]+)(?::[0-9]+)? (?:is|has restarted,) now (?P<state>UP|DOWN|dead)")
+_ALIVE: Final = re.compile(
+    r"[/ ](?P<address>[0-9.]+)(?::[0-9]+)? (?:is|has restarted,) now (?P<state>UP|DOWN|dead)"
+    r"|FatClient \S*/(?P<forgotten>[0-9.]+)(?::[0-9]+)? has been silent"
+)
+"""The latter of a node that was joining: gossip forgets it, on 6.0 before it was ever taken for dead."""
 
 
 class Membership(Protocol):
@@ -42,4 +46,4 @@ class Gossip:
 
 def last_words(text: str) -> Mapping[str, str]:
     """Find the log's last word on each address: UP, DOWN or dead. Addresses that it never spoke of are absent."""
-    return {match["address"]: match["state"] for match in _ALIVE.finditer(text)}
+    return {match["address"] or match["forgotten"]: match["state"] or "dead" for match in _ALIVE.finditer(text)}

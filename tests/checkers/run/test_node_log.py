@@ -25,6 +25,7 @@ SAMPLES: Final = {
     "unknown-type": "ERROR main: Exception encountered during startup | InvalidRequestException: Unknown type k.u",
     "no-partition-columns": "ERROR main: No partition columns found for table k.t in system_schema.columns.",
     "no-function": "ERROR main: failed | ConfigurationException: Unable to find function k.f referenced by UDA k.g",
+    "unknown-endpoint": "ERROR SharedPool-Worker-1: Unknown endpoint: /10.77.0.4:7000 | org.apache.cassandra.gms.FailureDetector$UnknownEndpointException: Unknown endpoint: /10.77.0.4:7000",
     "replaced-node-replaces-itself": "ERROR main: Exception encountered during startup | RuntimeException: Replacing a node without bootstrapping risks invalidating consistency guarantees as the expected data may not be present until repair is run.",
     "no-index-target": "ERROR main: failed | ConfigurationException: Unable to parse targets for index i (c)",
     "columns-not-a-subset": "ERROR x: failed | IllegalStateException: [c1_2] is not a subset of [v c2_0]",
