@@ -9,7 +9,8 @@ A **change** of a node, its own or that of a dead one, on the node that is asked
 
 Nothing waits for those who did not hear (`gossip-pending`). Without that flaw a state that is told is known to all living nodes at
 once, and a coordinator whose ring has changed meanwhile counts answers by the new one. A node that joins and is taken for dead is
-forgotten by the others. Up to 5.0 nothing is cancelled: a node that is started again is what it was before.
+forgotten by the others. While one node comes, leaves or moves, no other one begins to (`cassandra.consistent.rangemovement`).
+Up to 5.0 nothing is cancelled: a node that is started again is what it was before.
 """
 
 from __future__ import annotations
@@ -51,6 +52,12 @@ _STATES: Final[Mapping[_Word, SeatState]] = {
     "LEFT": "left",
     "REPLACED": "replaced",
 }
+
+_UNDER_WAY: Final[frozenset[_Word]] = frozenset({"BOOT", "LEAVING", "MOVING"})
+_NOT_ALONE: Final = (
+    "java.lang.UnsupportedOperationException: Other bootstrapping/leaving/moving nodes detected, cannot bootstrap while "
+    "cassandra.consistent.rangemovement is true"
+)
 
 
 class Status(NamedTuple):
@@ -112,6 +119,7 @@ class GossipedRing:
 
     def _tell(self, node: Node, name: str, status: Status) -> None:
         """Tell of a node, this one or a dead one: to all at once, or by gossip."""
+        self._look_at_change(node, name, status)
         self._stamp += 1
         told = {name: status._replace(stamp=self._stamp)}
         self._learn(node, told)
@@ -121,6 +129,10 @@ class GossipedRing:
         if self.rows is not None and self._at_once is not None:
             self.rows.turned(node, _topology(node.disk.ring), self._stamp)
         server_of(node).gossip.tell()
+
+    def _look_at_change(self, node: Node, name: str, status: Status) -> None:
+        if self.rows is not None and self._at_once is not None and status.word in _UNDER_WAY:
+            self.rows.changes(node, name, _changing(node, name))
 
     # ── a start ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -160,6 +172,8 @@ class GossipedRing:
         if joins.replaces == node.name:
             yield from self._take_own_place(node)
             return
+        if _changing(node, node.name):
+            raise Died(_NOT_ALONE)
         dead = _known(node).get(joins.replaces or "")
         tokens = (joins.token,) if dead is None else dead.tokens
         yield C1
@@ -216,7 +230,7 @@ class GossipedRing:
         subject = about or node.name
         own = _known(node)[subject]
         server = server_of(node)
-        if any(each.word in {"BOOT", "LEAVING", "MOVING"} for name, each in _known(node).items() if name != subject):
+        if _changing(node, subject):
             raise ServerSaid("ServerError", "Other bootstrapping/leaving/moving nodes detected, cannot begin")
         match verb:
             case "decommission":
@@ -273,6 +287,11 @@ class GossipedRing:
 def _newer(statuses: Mapping[str, Status], known: Mapping[str, Status]) -> Mapping[str, Status]:
     """Return the statuses that are not known, or known with an older stamp."""
     return {name: each for name, each in statuses.items() if name not in known or each.stamp > known[name].stamp}
+
+
+def _changing(node: Node, subject: str) -> list[str]:
+    """Return the other nodes that come, leave or move, as a node knows."""
+    return [name for name, each in _known(node).items() if each.word in _UNDER_WAY and name != subject]
 
 
 def _known(node: Node) -> dict[str, Status]:

@@ -68,6 +68,7 @@ from schemaquake.clusters.simulated.schema.changes import Making, carry_out
 from schemaquake.clusters.simulated.schema.loading import load_keyspaces
 from schemaquake.clusters.simulated.schema.mutations import Writing, difference
 from schemaquake.clusters.simulated.schema.rows import RowChange
+from schemaquake.clusters.simulated.topology import Topology
 from schemaquake.harness.ddl.cql import statement
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 
@@ -202,6 +203,8 @@ class Group0:
         )
         self._coordinator = Coordinator(self, flaws)
         self._rows: RowInvariants | None = None
+        self._watched: Mapping[str, Node] = {}
+        """The nodes that an observer sees, by name; empty: nobody looks."""
         self._raft = Raft(
             Machine(role=_role, committed=self._committed, image=self._image, take_over=self._take_over),
             flaws,
@@ -211,6 +214,7 @@ class Group0:
     def watch(self, nodes: Sequence[Node]) -> None:
         """Have what must hold of all nodes at once be looked at (`schemaquake.clusters.simulated.models.invariants`)."""
         breaches = Breaches()
+        self._watched = {node.name: node for node in nodes}
         self._raft.invariants = GroupInvariants(nodes, _log_of, breaches)
         self._rows = RowInvariants(nodes, breaches)
         self._coordinator.invariants = RingInvariants(nodes, self._version_of, self.flights, breaches)
@@ -342,13 +346,21 @@ class Group0:
             elif isinstance(entry.command, TopologyOrder) and entry.number > self.board(node).at:
                 yield G7
                 yield Sync()
+                before = self.board(node).topology
                 self._pin(node, after_order(self.board(node), entry.command, entry.number))
+                self._look_at_order(node, entry.number, entry.command, before)
             role.applied = max(role.applied, entry.number)  # a snapshot may have come meanwhile
             role.moved.notify()
             if role.applied - role.log.index > self._snapshot_every + self._trailing:
                 self._take_snapshot(node, role)
         life.applying = False
         self._coordinator.look(node)
+
+    def _look_at_order(self, node: Node, number: int, order: TopologyOrder, before: Topology) -> None:
+        if self._coordinator.invariants is not None:
+            step = order.value if order.kind == "advance" else None
+            after = self.board(node).topology
+            self._coordinator.invariants.ordered(node, _kept(node).log.group, number, before, after, step)
 
     def _carry_out(self, node: Node, command: Command) -> Steps:
         kept = _kept(node)
@@ -364,6 +376,8 @@ class Group0:
         self._load(node, command)
         yield G7B
         yield Sync()
+        if self._raft.invariants is not None:
+            self._raft.invariants.follows(node, kept.last_us, command.new_us)
         self._remember(node, command)
         if self._raft.invariants is not None:
             tables = (node.disk.schema.version(), kept.last_us)
@@ -407,7 +421,7 @@ class Group0:
         """Return the node's present tables; in a design with `short-snapshot` those of its first snapshot."""
         return _kept(node).image or self._present(node)
 
-    def _take_over(self, node: Node, image: _Image, _index: int) -> None:
+    def _take_over(self, node: Node, image: _Image, index: int) -> None:
         """Take another node's tables over. Rows merge; states that this node alone has stay in its history."""
         kept = _kept(node)
         node.disk.schema.merge(image.rows)
@@ -425,6 +439,8 @@ class Group0:
                     self._raft.invariants.carried_out(node, states[-1].id, tables)
         if image.board is not None and image.board.at > self.board(node).at:
             self._pin(node, image.board)
+        if self._coordinator.invariants is not None and "short-snapshot" not in self.flaws:
+            self._coordinator.invariants.taken_over(node, kept.log.group, index, self.board(node).at)
 
     # ── the topology ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -542,8 +558,24 @@ class Group0:
             return None
         if message.epoch > server_of(node).epoch and self._lacks(node, message.body):
             return self._fetch_first(node, message)
+        self._look_at_request(node, message)
         self._requests.data.receive(node, message)
         return None
+
+    def _look_at_request(self, node: Node, message: Message) -> None:
+        """Have a request looked at whose table, or a column, this node lacks and its coordinator, which has a later state, does not."""
+        if self._raft.invariants is None:
+            return
+        own = server_of(node).table(message.body.table_id)
+        columns = message.body.cells if isinstance(message.body, RowWrite) else ()
+        if own is not None and not any(
+            name and name not in own.columns and name not in own.dropped for name in columns
+        ):
+            return
+        sender = self._watched[message.sender]
+        known = None if sender.server is None else sender.server.table(message.body.table_id)
+        if known is not None and _kept(sender).last_us > _kept(node).last_us:
+            self._raft.invariants.lacks(node, message.sender, message.body.table_id)
 
     def _answer_with(self, node: Node, message: Message, steps: Steps) -> Steps:
         result = yield from steps

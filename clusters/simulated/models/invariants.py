@@ -19,15 +19,21 @@ QUORUM returns likewise, where the ring is at rest. Not looked at across data ce
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from functools import partial
+from typing import Any, Final, NamedTuple, Protocol
 
 from schemaquake.clusters.simulated.faces import Node
+from schemaquake.clusters.simulated.processes import Died
 from schemaquake.clusters.simulated.ring import Copies
 from schemaquake.clusters.simulated.said import ServerSaid
 from schemaquake.clusters.simulated.schema.loading import load_keyspaces
 from schemaquake.clusters.simulated.topology import Moving, Topology
 
 __all__ = ["Breaches", "GroupInvariants", "LogInvariants", "RingInvariants"]
+
+_S: Final = 1_000_000_000
+_SENT_MOST: Final = 1000
+"""Times that a leader sends a member entries in one second: some fifty where clients ask for many changes."""
 
 
 class Breaches:
@@ -107,8 +113,20 @@ class GroupInvariants:
         self._carried_out: dict[str, tuple[str, Any]] = {}
         """By state its node, and what its tables were."""
         self._founders: list[str] = []
+        self._sent: dict[tuple[str, str], tuple[int, int]] = {}
+        """By leader and member the last second in which entries were sent, and how often."""
         self._named: dict[str, dict[int, _Members]] = {}
         """By group the members that committed entries named, by their numbers."""
+
+    def sends(self, node: Node, name: str) -> None:
+        """Take note of entries, or a snapshot, that a leader sends a member. One that does nothing else ends: no run would."""
+        second = node.kernel.heap.now_ns // _S
+        begun, count = self._sent.get((node.name, name), (second, 0))
+        self._sent[node.name, name] = (second, count + 1 if begun == second else 1)
+        if begun == second and count == _SENT_MOST and node.server is not None:
+            text = f"{node.name} has sent {name} entries {count} times in a second"
+            self._report(node, "a leader and a member come to agree", text)
+            node.kernel.after(0, partial(node.die, f"java.lang.AssertionError: {text}"))
 
     def founded(self, node: Node, *, anew: bool) -> None:
         """Take note of a node that founds a group; `anew`: in the place of one that is given up."""
@@ -192,12 +210,17 @@ class GroupInvariants:
         self._terms[place] = max(term, self._terms.get(place, 0))
 
     def kept(self, node: Node, log: _Log, first: int) -> None:
-        """Take note of entries from that number on that were written to disk: those of one term and number are one, and so is what is before."""
+        """Take note of entries from that number on that were written to disk: those of one term and number are one, and so is what is before.
+
+        Raises Died where entries are not in their order.
+        """
         for number in range(max(first, log.index + 1), log.last + 1):
             entry, term_before = log.entry(number), log.term_at(number - 1)
             if entry.number != number or entry.term < term_before:
-                self._report(node, "a log is in order", f"entry {entry.number} of {node.name} is in place {number}")
-                return
+                text = f"entry {entry.number} of {node.name} is in place {number}"
+                self._report(node, "a log is in order", text)
+                # A leader and this node would go on in circles, and no judge would see the end of the run.
+                raise Died(f"java.lang.AssertionError: a log is in order: {text}")
             known = self._before.setdefault((log.group, entry.term, number), (entry, term_before))
             if known[0] is not entry and known[0] != entry:
                 text = f"entry {number} of term {entry.term} is another one on {node.name}"
@@ -230,6 +253,17 @@ class GroupInvariants:
             if loaded.get(name) != memory.get(name):
                 self._report(node, "a node serves what its tables have", f"{name} is another one on {node.name}")
 
+    def follows(self, node: Node, before_us: int, state_us: int) -> None:
+        """Take note of the time of a state that a node has after one of the time `before_us`."""
+        if state_us <= before_us:
+            text = f"{node.name} has one of {state_us} µs after one of {before_us} µs"
+            self._report(node, "a state is later than the one before", text)
+
+    def lacks(self, node: Node, coordinator: str, table_id: str) -> None:
+        """Take note of a replica that does not know the table, or a column, of a request, and does not ask its coordinator, which does."""
+        text = f"{node.name} does not ask {coordinator} about {table_id}"
+        self._report(node, "a replica asks a coordinator that is ahead", text)
+
     def carried_out(self, node: Node, state: str, tables: Any) -> None:
         """Take note of the tables of a node that has carried out the command of that state."""
         first, known = self._carried_out.setdefault(state, (node.name, tables))
@@ -242,6 +276,19 @@ class GroupInvariants:
         first = self._votes.setdefault((log.group, term), {}).setdefault(node.name, candidate)
         if first != candidate:
             self._report(node, "one vote a term", f"{node.name} voted for {first} and {candidate} in term {term}")
+
+    def counts(self, node: Node, log: _Log, term: int, voter: str) -> None:
+        """Take note of a vote, not one on trial, that a candidate counts for a term; `voter` is who gave it."""
+        voted = self._votes.get((log.group, term), {}).get(voter)
+        if voted != node.name:
+            text = f"{node.name} counts one of {voter} in term {term}, which voted for {voted or 'none'}"
+            self._report(node, "a candidate counts votes that were given", text)
+
+    def heard_answer(self, node: Node, term: int, answered: int) -> None:
+        """Take note of an answer of a member in term `answered` by which the leader of a term goes."""
+        if answered != term:
+            text = f"{node.name} leads in term {term}, and counts an answer of term {answered}"
+            self._report(node, "a leader counts answers to its own term", text)
 
     def led(self, node: Node, log: _Log, term: int, members: _Members) -> None:
         """Take note of a node that becomes the leader of a term."""
@@ -332,6 +379,8 @@ class LogInvariants:
         self._steps: dict[tuple[str, int], _Step] = {}
         """By node whose place changes, and the number of steps taken, when the last of them was."""
         self._promised: dict[tuple[str, int], tuple[int, str]] = {}
+        self._accepted: dict[tuple[str, int, tuple[int, str]], tuple[tuple[int, str], tuple[str, int]]] = {}
+        """By member, epoch and ballot that it promised the ballot and the entry that it had accepted by then."""
         self._decided: dict[int, tuple[str, int]] = {}
         self._topologies: dict[int, Topology] = {}
         """By version."""
@@ -474,14 +523,27 @@ class LogInvariants:
                 node, "a majority decides", f"{node.name} appends epoch {epoch}, and has asked for no majority"
             )
 
-    def promised(self, node: Node, epoch: int, ballot: tuple[int, str]) -> None:
-        """Take note of a ballot that a member promises or accepts."""
+    def promised(
+        self, node: Node, epoch: int, ballot: tuple[int, str], accepted: tuple[tuple[int, str], Any] | None = None
+    ) -> None:
+        """Take note of a ballot that a member promises or accepts; `accepted` are the ballot and the entry on the disk of one that promises."""
+        if accepted is not None:
+            self._accepted[node.name, epoch, ballot] = accepted[0], accepted[1].id
         highest = self._promised.get((node.name, epoch), ballot)
         if ballot < highest:
             self._report(
                 node, "no ballot below a promise", f"{node.name} takes {ballot} after {highest}, epoch {epoch}"
             )
         self._promised[node.name, epoch] = max(ballot, highest)
+
+    def proposes(
+        self, node: Node, epoch: int, ballot: tuple[int, str], promised: Iterable[str], entry_id: tuple[str, int]
+    ) -> None:
+        """Take note of an entry that a node is about to propose, to which these members have promised the ballot."""
+        accepted = [self._accepted[name, epoch, ballot] for name in promised if (name, epoch, ballot) in self._accepted]
+        if accepted and max(accepted)[1] != entry_id:
+            text = f"{node.name} proposes {entry_id} for epoch {epoch}, and {max(accepted)[1]} was accepted last"
+            self._report(node, "what was accepted last is proposed", text)
 
     def decided(self, node: Node, epoch: int, entry_id: tuple[str, int]) -> None:
         """Take note of an entry that a proposer takes for decided."""
@@ -527,6 +589,26 @@ class RingInvariants:
         self._version_of = version_of
         self._flights = flights
         self._report = breaches.report
+        self._orders: dict[str, dict[int, None]] = {}
+        """By group the numbers of the entries that were orders about the topology, and were carried out."""
+
+    def ordered(
+        self, node: Node, group: str, number: int, before: Topology, after: Topology, step: tuple[str, int] | None
+    ) -> None:
+        """Take note of an order that a node has carried out; `step` are the node that changes and the steps that it is to have behind it, if the next one is ordered."""
+        self._orders.setdefault(group, {})[number] = None
+        if step is not None and after.version != before.version:
+            move = before.move_of(step[0])
+            if move is None or move.done != step[1]:
+                text = f"{node.name} carries entry {number} out, and {step[0]} has not {step[1]} steps behind it"
+                self._report(node, "a step is taken once", text)
+
+    def taken_over(self, node: Node, group: str, index: int, at: int) -> None:
+        """Take note of a node that has taken a snapshot over as of an entry; `at` is the last one that its topology has."""
+        latest = max((number for number in self._orders.get(group, ()) if number <= index), default=0)
+        if at < latest:
+            text = f"{node.name} is at entry {index} by a snapshot, and its topology at {at}: {latest} is in it, too"
+            self._report(node, "a snapshot has the topology", text)
 
     def goes_on(self, node: Node, topology: Topology, move: Moving, is_in_group: Callable[[str], bool]) -> None:
         """Take note of a coordinator that takes it that all members have its topology, and no request of an earlier one.

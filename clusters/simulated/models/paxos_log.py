@@ -122,6 +122,8 @@ class PaxosLog:
                 if entry is None:
                     return True, None
                 yield P2
+                if self.invariants is not None:
+                    self.invariants.proposes(node, epoch, ballot, promises.answers, entry.id)
                 taken: Answers = yield server.ask(
                     members, "accept", (epoch, ballot, entry), need=need, limit_ns=_LIMIT_NS
                 )
@@ -167,7 +169,7 @@ class PaxosLog:
             return
         slot.promised = ballot
         if self.invariants is not None:
-            self.invariants.promised(node, epoch, ballot)
+            self.invariants.promised(node, epoch, ballot, slot.accepted)
         server_of(node).answer(message, _Promise(slot.accepted, slot.decided))
 
     def _accept(self, node: Node, message: Message) -> Steps:

@@ -440,6 +440,8 @@ class Raft:
         wanted = role.term + vote.on_trial
         if vote.granted and role.granted is not None and (vote.on_trial, vote.term) == (role.on_trial, wanted):
             role.granted[message.sender] = None
+            if self.invariants is not None and not role.on_trial:
+                self.invariants.counts(node, role.log, role.term, message.sender)
             self._count_votes(node, role)
 
     def _adopt(self, node: Node, role: Role, term: int) -> None:
@@ -521,6 +523,8 @@ class Raft:
         """Send a member the entries that it lacks, or a snapshot if they are no more in the log."""
         log = role.log
         progress.waited = 0
+        if self.invariants is not None:
+            self.invariants.sends(node, name)
         if progress.next <= log.index:
             at = (log.index, log.index_term)
             snapshot = _Snapshot(log.group, role.term, at, log.members, self._machine.image(node))
@@ -540,6 +544,8 @@ class Raft:
         progress = role.progress.get(message.sender)
         if not role.is_leader or progress is None or answer.term < role.term:
             return
+        if self.invariants is not None:
+            self.invariants.heard_answer(node, role.term, answer.term)
         progress.waited = 0
         progress.commit = answer.commit
         if not answer.accepted:

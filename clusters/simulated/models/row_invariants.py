@@ -23,7 +23,7 @@ from schemaquake.clusters.simulated.disk import Cells, RowKey
 from schemaquake.clusters.simulated.faces import Node
 from schemaquake.clusters.simulated.models.invariants import Breaches
 from schemaquake.clusters.simulated.ring import Copies, RingView, token_of
-from schemaquake.clusters.simulated.topology import Topology
+from schemaquake.clusters.simulated.topology import Topology, Transfer
 
 __all__ = ["Floor", "RowInvariants"]
 
@@ -121,6 +121,23 @@ class RowInvariants:
                     text = f"{key} is on {', '.join(having) or 'none'} of {', '.join(readers)} at version {version}"
                     self._report(node, "who is read from has what was acknowledged", text)
                     return
+
+    def streams_from(self, node: Node, transfer: Transfer, sources: Sequence[str]) -> None:
+        """Take note of a node to which a range is streamed from these, and not from the node that loses it: they have to meet every quorum."""
+        ring = None if node.server is None else node.server.ring
+        if ring is None or not isinstance(transfer.factor, int):
+            return
+        readers = ring.replicas(ring.place(transfer.span.end), transfer.factor)
+        having = [name for name in sources if name in readers and name != transfer.target]
+        if len(readers) == transfer.factor and len(having) + len(readers) // 2 + 1 <= len(readers):
+            text = f"{node.name} takes rows of {', '.join(having) or 'none'} of {', '.join(readers)}"
+            self._report(node, "rows are streamed from enough replicas", text)
+
+    def changes(self, node: Node, subject: str, others: Sequence[str]) -> None:
+        """Take note of a change of the ring that a node begins to tell of, while these other ones are under way."""
+        if others:
+            text = f"{node.name} begins with {subject}, while {', '.join(others)} is changing"
+            self._report(node, "one change of the ring at a time", text)
 
     def acknowledged(self) -> Mapping[tuple[str, tuple[Any, ...]], Floor]:
         """Return what was acknowledged of all rows when a repair begins, by table id and partition."""

@@ -38,8 +38,12 @@ class _Row(NamedTuple):
     deleted_us: int
 
 
-class RepairObserver(Protocol):
-    """Sees repairs, and what replicas have after them."""
+class StreamObserver(Protocol):
+    """Sees whom rows are streamed from, and what replicas have after repairs."""
+
+    def streams_from(self, node: Node, transfer: Transfer, sources: Sequence[str]) -> None:
+        """Take note of a node to which a range is streamed from these, and not from the node that loses it."""
+        ...
 
     def acknowledged(self) -> Any:
         """Return what was acknowledged of all rows when a repair begins."""
@@ -73,8 +77,8 @@ class Streams:
         self._heed = heed
         self._is_open = is_open
         self._is_given_up = is_given_up
-        self.invariants: RepairObserver | None = None
-        """The observer of repairs; None: nobody looks."""
+        self.invariants: StreamObserver | None = None
+        """The observer of streams and repairs; None: nobody looks."""
 
     def move(self, node: Node, topology: Topology, moving: Moving, session: Any, *, again: bool = False) -> Steps:
         """Have all targets of a change take over what they need; returns whether all did. `node` asks them.
@@ -128,6 +132,7 @@ class Streams:
             sources = self._sources(node, transfer)
             if not sources:
                 return False
+            self._look_at_sources(node, transfer, sources)
             for source in sources:
                 yield self._asks
                 answers: Answers = yield server.ask(
@@ -141,6 +146,13 @@ class Streams:
                     return False
                 self._write(node, server, answers.answers[source])
         return True
+
+    def _look_at_sources(self, node: Node, transfer: Transfer, sources: Sequence[str]) -> None:
+        has_flaw = "stream-any" in self._flaws or "replaced-from-one" in self._flaws
+        if self.invariants is None or transfer.is_strict or has_flaw:
+            return
+        if not any(self._is_given_up(node, name) for name in transfer.sources):
+            self.invariants.streams_from(node, transfer, sources)
 
     def _sources(self, node: Node, transfer: Transfer) -> Sequence[str]:
         """Return whom a range is streamed from: its loser, or where that is dead so many readers that one has every quorum's rows.

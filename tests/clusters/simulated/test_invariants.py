@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from uuid import UUID
@@ -12,6 +13,7 @@ from simulated_runs import SCYLLA, SIX, plan_of
 from schemaquake.clusters.simulated.data import RowWrite
 from schemaquake.clusters.simulated.disk import Disk
 from schemaquake.clusters.simulated.faces import Joining
+from schemaquake.clusters.simulated.models.group0 import Group0
 from schemaquake.clusters.simulated.models.invariants import (
     Breaches,
     GroupInvariants,
@@ -21,17 +23,19 @@ from schemaquake.clusters.simulated.models.invariants import (
 from schemaquake.clusters.simulated.models.raft import Configuration, Entry, Log, Member
 from schemaquake.clusters.simulated.models.row_invariants import RowInvariants
 from schemaquake.clusters.simulated.models.schema_invariants import ChainInvariants, MergeInvariants
+from schemaquake.clusters.simulated.processes import Died
 from schemaquake.clusters.simulated.provider import SimulatedProvider
 from schemaquake.clusters.simulated.ring import Ring
 from schemaquake.clusters.simulated.schema.definitions import Column, Keyspace, Table
 from schemaquake.clusters.simulated.schema.mutations import Writing, difference
-from schemaquake.clusters.simulated.topology import Moving, Topology, even_topology
+from schemaquake.clusters.simulated.topology import Moving, Topology, Transfer, even_topology
 from schemaquake.harness.errors import PlanError
 from schemaquake.harness.run.conductor import Conductor
 from schemaquake.harness.sealed_json import dump_sealed
 
 NAMES = ("n1", "n2", "n3")
 THREE = Configuration(tuple(Member(name, name, votes=True) for name in NAMES))
+WRONGLY = ["a candidate counts votes that were given"]
 LISTENS = Configuration((*THREE.now, Member("n4", "n4", votes=False), Member("n5", "n5", votes=False)))
 
 
@@ -122,6 +126,28 @@ def test_a_leader_has_what_was_committed(log, breaches):
     for name in ("n1", "n2"):
         seen.voted(nodes[name], log, 3, "n1")
     seen.led(nodes["n1"], log, 3, THREE)
+    assert said(nodes) == breaches
+
+
+@pytest.mark.parametrize(
+    ("voted", "breaches"),
+    [(("n3", 2, "n1"), []), (("n3", 1, "n1"), WRONGLY), (("n3", 2, "n2"), WRONGLY), (("n2", 2, "n1"), WRONGLY)],
+    ids=["given", "in another term", "to another candidate", "by another node"],
+)
+def test_a_candidate_counts_votes_that_were_given(voted, breaches):
+    voter, term, candidate = voted
+    nodes, seen = group_of(dict.fromkeys(NAMES, log_with()))
+    seen.voted(nodes[voter], log_with(), term, candidate)
+    seen.counts(nodes["n1"], log_with(), 2, "n3")
+    assert said(nodes) == breaches
+
+
+@pytest.mark.parametrize(
+    ("answered", "breaches"), [(3, []), (2, ["a leader counts answers to its own term"])], ids=["its own", "earlier"]
+)
+def test_a_leader_counts_answers_to_its_own_term(answered, breaches):
+    nodes, seen = group_of(dict.fromkeys(NAMES, log_with()))
+    seen.heard_answer(nodes["n1"], 3, answered)
     assert said(nodes) == breaches
 
 
@@ -261,6 +287,27 @@ def test_a_range_is_locked_once():
         assert said(nodes) == breaches
 
 
+@pytest.mark.parametrize(
+    ("promised", "entry_id", "breaches"),
+    [
+        (("n1", "n2"), ("n1", 1), []),
+        (("n1", "n2", "n3"), ("n3", 1), []),
+        (("n1", "n2", "n3"), ("n1", 1), ["what was accepted last is proposed"]),
+        (("n2",), ("n2", 7), []),
+    ],
+    ids=["the only one", "of the highest ballot", "of the lowest ballot", "nothing was accepted"],
+)
+def test_what_was_accepted_last_is_proposed(promised, entry_id, breaches):
+    nodes = nodes_named(NAMES)
+    seen = LogInvariants(Breaches())
+    for name, ballot in (("n1", 3), ("n3", 5)):
+        accepted = (ballot, name), SimpleNamespace(id=(name, 1))
+        seen.promised(nodes[name], 4, (8, "n2"), accepted)
+    seen.promised(nodes["n2"], 4, (8, "n2"))
+    seen.proposes(nodes["n2"], 4, (8, "n2"), promised, entry_id)
+    assert said(nodes) == breaches
+
+
 def test_a_majority_of_the_members_decides_an_epoch_once_and_none_goes_below_a_promise():
     nodes = nodes_named(NAMES)
     seen = LogInvariants(Breaches())
@@ -318,6 +365,55 @@ def test_all_members_know_a_state_of_the_topology_before_the_next_one(versions, 
     assert said(nodes) == breaches
 
 
+def ring_of(*names, version=5, moves=()):
+    return replace(even_topology(names, dict.fromkeys(names, "id"), version=version), moves=moves)
+
+
+def ring_invariants(names):
+    nodes = nodes_named(names)
+    return nodes, RingInvariants(list(nodes.values()), lambda _node: 0, lambda _node: {}, Breaches())
+
+
+@pytest.mark.parametrize(
+    ("done", "version", "breaches"),
+    [(2, 6, []), (3, 6, ["a step is taken once"]), (3, 5, [])],
+    ids=["the next one", "taken already", "nothing changes"],
+)
+def test_a_step_is_taken_once(done, version, breaches):
+    nodes, seen = ring_invariants(NAMES)
+    before = ring_of(*NAMES)
+    before = replace(before, moves=(Moving("leave", "n2", before.ring, done=done),))
+    seen.ordered(nodes["n1"], "g", 9, before, replace(before, version=version), ("n2", 2))
+    assert said(nodes) == breaches
+
+
+def test_a_step_of_a_change_that_has_ended_is_not_taken():
+    nodes, seen = ring_invariants(NAMES)
+    seen.ordered(nodes["n1"], "g", 9, ring_of(*NAMES), ring_of(*NAMES), ("n2", 2))
+    seen.ordered(nodes["n1"], "g", 9, ring_of(*NAMES), ring_of(*NAMES, version=6), None)  # no step: a request begins
+    assert said(nodes) == []
+    seen.ordered(nodes["n1"], "g", 9, ring_of(*NAMES), ring_of(*NAMES, version=6), ("n2", 2))
+    assert said(nodes) == ["a step is taken once"]
+
+
+@pytest.mark.parametrize(
+    ("group", "index", "at", "breaches"),
+    [
+        ("g", 12, 9, []),
+        ("g", 12, 4, ["a snapshot has the topology"]),
+        ("g", 8, 4, []),
+        ("h", 12, 0, []),
+    ],
+    ids=["has it", "lacks the last order", "from before the last order", "of another group"],
+)
+def test_a_snapshot_has_the_topology(group, index, at, breaches):
+    nodes, seen = ring_invariants(NAMES)
+    for number in (4, 9):
+        seen.ordered(nodes["n1"], "g", number, ring_of(*NAMES), ring_of(*NAMES, version=6), None)
+    seen.taken_over(nodes["n2"], group, index, at)
+    assert said(nodes) == breaches
+
+
 @pytest.mark.parametrize(
     ("log", "breaches"),
     [
@@ -330,7 +426,8 @@ def test_all_members_know_a_state_of_the_topology_before_the_next_one(versions, 
 def test_logs_that_have_an_entry_agree_before_it(log, breaches):
     nodes, seen = group_of(dict.fromkeys(NAMES, log_with()))
     seen.kept(nodes["n1"], log_with(1, 1, 2), 1)
-    seen.kept(nodes["n2"], log, 1)
+    with pytest.raises(Died) if "a log is in order" in breaches else nullcontext():
+        seen.kept(nodes["n2"], log, 1)
     assert said(nodes) == breaches
 
 
@@ -341,7 +438,8 @@ def test_an_entry_of_a_term_is_one_and_in_its_place():
     other.entries[1] = Entry(1, 2, "another")
     moved.entries[1] = Entry(1, 3, "c1")
     seen.kept(nodes["n2"], other, 2)
-    seen.kept(nodes["n3"], moved, 2)
+    with pytest.raises(Died, match="entry 3 of n3 is in place 2"):
+        seen.kept(nodes["n3"], moved, 2)
     assert said(nodes) == ["an entry of a term is one", "a log is in order"]
 
 
@@ -382,7 +480,8 @@ def test_a_snapshot_knows_the_members_and_the_log_goes_on_after_it():
     seen.begins_after(nodes["n1"], Log(group="g", index=1, index_term=1, members=THREE, entries=log.entries[1:]))
     assert said(nodes) == []
     seen.begins_after(nodes["n2"], replace(behind, members=THREE))
-    seen.begins_after(nodes["n3"], replace(behind, entries=log.entries))
+    with pytest.raises(Died):
+        seen.begins_after(nodes["n3"], replace(behind, entries=log.entries))
     assert said(nodes) == ["a snapshot knows the members", "a log is in order"]
 
 
@@ -435,6 +534,51 @@ def test_a_node_of_the_group_serves_what_its_tables_have():
     node.server.memory = {}
     seen.serves(node, {"k": None})
     assert said(nodes) == ["a node serves what its tables have"]
+
+
+def test_a_state_is_later_than_the_one_before():
+    nodes, seen = group_of(dict.fromkeys(NAMES, log_with()))
+    seen.follows(nodes["n1"], 4_000, 4_001)
+    assert said(nodes) == []
+    seen.follows(nodes["n1"], 4_000, 4_000)
+    assert said(nodes) == ["a state is later than the one before"]
+
+
+@pytest.mark.parametrize(("apart_ns", "is_broken"), [(0, True), (2_000_000, False)])
+def test_a_leader_that_sends_a_member_entries_without_end_dies(apart_ns, is_broken):
+    nodes, seen = group_of(dict.fromkeys(NAMES, log_with()))
+    node, deaths = nodes["n1"], []
+    node.server, node.die = SimpleNamespace(), deaths.append
+    node.kernel.after = lambda _ns, act: act()
+    for _ in range(1500):
+        seen.sends(node, "n2")
+        seen.sends(node, "n3") if apart_ns else None
+        node.kernel.heap.now_ns += apart_ns
+    assert said(nodes) == (["a leader and a member come to agree"] if is_broken else [])
+    assert len(deaths) == is_broken
+
+
+@pytest.mark.parametrize(
+    ("known", "later", "is_broken"),
+    [("the table", True, True), ("nothing", True, False), ("the table", False, False)],
+    ids=["ahead", "has it no more", "behind"],
+)
+def test_a_replica_asks_a_coordinator_that_is_ahead(known, later, is_broken):
+    nodes, model = nodes_named(("n1", "n2")), Group0(Ring(("n1", "n2")), frozenset())
+    model.watch(list(nodes.values()))
+    table = Table("k", "t", "id", {}, {})
+    for name, last_us, tables in (
+        ("n1", 1, {}),
+        ("n2", 2 if later else 1, {"id": table} if known == "the table" else {}),
+    ):
+        nodes[name].server = SimpleNamespace(table=tables.get)
+        nodes[name].disk.state = SimpleNamespace(last_us=last_us)
+    body = SimpleNamespace(table_id="id")
+    model._look_at_request(nodes["n1"], SimpleNamespace(sender="n2", body=body))
+    assert said(nodes) == (["a replica asks a coordinator that is ahead"] if is_broken else [])
+    nodes["n1"].said, nodes["n1"].server.table = [], {"id": table}.get
+    model._look_at_request(nodes["n1"], SimpleNamespace(sender="n2", body=body))
+    assert said(nodes) == []
 
 
 def test_a_leader_counts_entries_of_its_own_term_and_others_follow():
@@ -697,6 +841,39 @@ def test_a_repair_leaves_no_replica_without_what_was_acknowledged(written_by, fa
     seen.repaired(nodes["n4"], ring, before)  # no replica
     assert said(nodes) == []
     seen.repaired(nodes["n1"], ring, before)
+    assert said(nodes) == breaches
+
+
+@pytest.mark.parametrize(
+    ("sources", "target", "factor", "is_broken"),
+    [
+        (("n1", "n2"), "n4", 3, False),
+        (("n1",), "n4", 3, True),
+        (("n1", "n4"), "n4", 3, True),
+        (("n1", "n2"), "n3", 3, False),
+        (("n1", "n2"), "n4", 4, False),
+        (("n1",), "n4", 1, False),
+        (("n2",), "n4", 1, True),
+    ],
+    ids=["a quorum", "one too few", "itself", "of its own place", "fewer nodes than replicas", "the only one", "none that is read from"],
+)  # fmt: skip
+def test_rows_are_streamed_from_enough_replicas(sources, target, factor, is_broken):
+    nodes = nodes_named((*NAMES, "n4"))
+    topology = ring_of(*NAMES)
+    nodes["n4"].server = SimpleNamespace(ring=topology)
+    span = next(
+        each.span for each in topology.own_transfers("n1", min(factor, 3))
+        if topology.replicas(topology.place(each.span.end), 1) == ("n1",)
+    )  # fmt: skip
+    transfer = Transfer(factor, span, target, sources, is_strict=False, readers=sources)
+    RowInvariants(list(nodes.values()), Breaches()).streams_from(nodes["n4"], transfer, sources)
+    assert said(nodes) == (["rows are streamed from enough replicas"] if is_broken else [])
+
+
+@pytest.mark.parametrize(("others", "breaches"), [([], []), (["n3"], ["one change of the ring at a time"])])
+def test_the_ring_changes_in_one_place_at_a_time(others, breaches):
+    nodes = nodes_named(NAMES)
+    RowInvariants(list(nodes.values()), Breaches()).changes(nodes["n1"], "n2", others)
     assert said(nodes) == breaches
 
 

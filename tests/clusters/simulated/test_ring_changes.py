@@ -294,6 +294,24 @@ def test_a_join_that_the_locks_refuse_is_refused(tmp_path):
     assert dict(run.types) == {}
 
 
+@pytest.mark.parametrize(("move_begins", "joins"), [("3", ["invoke", "fail"]), ("16", ["invoke", "ok"])])
+def test_a_node_does_not_join_while_another_one_moves(tmp_path, move_begins, joins):
+    options = {
+        "bugs": "none",
+        "overlap": "true",
+        "move.begins-s": move_begins,
+        "move.node": "n2",
+        "move.token": str((1 << 60) - (1 << 63)),
+        "bootstrap.begins-s": "2",
+        "bootstrap.after-failure": "abort",
+        "invariants": "checked",
+    }
+    run = changed(tmp_path, FIVE, "bootstrap,move", nodes=4, bugs=options, time_limit_s=20, rate=5)
+    assert outcomes(run, "bootstrap") == joins
+    assert outcomes(run, "move") == ["invoke", "ok"]
+    assert dict(run.types) == {}
+
+
 def test_rules_of_commits_are_checked():
     with pytest.raises(PlanError, match="no such entry"):
         parse_rules({"cms.pause": "FINISH_JION"}, ["create-table"])
