@@ -215,6 +215,8 @@ ROW = [line.replace("k.t", "k.t/3") for line in asked(12, answer=REFUSED)]
         ([SETTLED.replace("@5", "@15"), *ROW], 0),
         ([SETTLED, *(line.replace("k.t", "k.s") for line in ROW)], 0),
         ([SETTLED, *ROW, "@6 p9 n1 invoke create-table k.t a:int*", "@7 p9 n1 ok"], 0),
+        ([SETTLED, *ROW, "@6 p9 n1 invoke create-table j.t a:int*", "@7 p9 n1 ok"], 1),
+        ([SETTLED, *ROW, "@6 p9 n1 invoke create-table l.t a:int*", "@7 p9 n1 ok"], 1),
     ],
 )
 def test_a_table_that_all_nodes_know_is_refused_for_no_row_of_it(lines: list[str], count: int) -> None:
@@ -387,6 +389,13 @@ def test_a_coordinator_knows_the_keyspace_that_it_acknowledged(error: str) -> No
     "lines",
     [
         pytest.param(without_keyspace(node="n2"), id="another coordinator"),
+        pytest.param(
+            [
+                *("@4 p4 n2 invoke create-keyspace l", "@5 p4 n2 ok"),
+                *made("create-table l.x a:int*", "fail InvalidRequest: Keyspace 'l' doesn't exist"),
+            ],
+            id="another coordinator with a lesser name",
+        ),
         pytest.param(without_keyspace("Keyspace 'l' doesn't exist"), id="another keyspace"),
         pytest.param(without_keyspace("Table 'k.x' doesn't exist"), id="a table"),
         pytest.param(
@@ -490,6 +499,7 @@ def test_a_lone_refusal_for_want_of_replicas_is_strange_while_every_node_is_whol
         pytest.param(asked(25_000, "batch", MISSED), id="a kind of operation that never succeeded"),
         pytest.param([line.replace("k.t", "l.t") for line in asked(25_000, answer=MISSED)], id="another keyspace"),
         pytest.param([*asked(45_000, answer=MISSED), *fault(1000, 15_001)], id="nodes may take each other for dead"),
+        pytest.param([*asked(25_000, answer=MISSED), *fault(1000, 10_000)], id="less than half a minute after one"),
         pytest.param([*asked(25_000, answer=MISSED), *fault(24_000, 26_000)], id="beside a fault"),
         pytest.param(
             [f"@25000 p9 n1 invoke get k.t {LEVEL}", f"@26000 p9 n1 {MISSED}", *fault(25_500, 25_600)],
@@ -502,6 +512,13 @@ def test_a_lone_refusal_for_want_of_replicas_is_strange_while_every_node_is_whol
         pytest.param(
             [*asked(25_000, answer=MISSED), '@9000 -- n2 info node-died {"exit_code": 1}'], id="a node that is down"
         ),
+        pytest.param(
+            [
+                *("@40 p40 n3 invoke get k.t", "@41 p40 n3 ok"),
+                *(*asked(25_000, answer=MISSED), '@9000 -- n2 info node-died {"exit_code": 1}'),
+            ],
+            id="one node of three is down",
+        ),
         pytest.param([*asked(25_000, answer=MISSED), *made("alter-keyspace k", "ok", at=40)], id="other replicas"),
         pytest.param([*asked(25_000, answer=MISSED), *made("alter-keyspace k", "info no", at=40)], id="perhaps others"),
         pytest.param(
@@ -509,7 +526,13 @@ def test_a_lone_refusal_for_want_of_replicas_is_strange_while_every_node_is_whol
             id="free text",
         ),
         pytest.param([*asked(25_000, answer=MISSED), *joined(1000, 5000)], id="another ring"),
-        pytest.param([f"@25000 p9 n1 invoke get {LEVEL}", f"@25001 p9 n1 {MISSED}"], id="no keyspace"),
+        pytest.param(
+            [
+                *(f"@20 p9 n1 invoke get {LEVEL}", "@21 p9 n1 ok"),
+                *(f"@25000 p9 n1 invoke get {LEVEL}", f"@25001 p9 n1 {MISSED}"),
+            ],
+            id="no keyspace",
+        ),
     ],
 )
 def test_a_refusal_for_want_of_replicas_for_which_there_may_be_a_reason_is_not_strange(lines: list[str]) -> None:
@@ -521,6 +544,8 @@ def test_a_keyspace_was_made_once_and_a_start_long_ago_explains_nothing() -> Non
     assert len(replicas_missed([*WHOLE, *lone, '@14000 -- n2 info node-start {"phase": "fault", "served": true}'])) == 1
     again = made("create-keyspace k", "info no", at=40)
     assert replicas_missed([*WHOLE, *lone, *again]) == []
+    other = [line.replace("k.t", "l.t") for line in (*asked(40), *lone)]
+    assert len(replicas_missed([*WHOLE, *other])) == 1, "a keyspace of before the run"
     assert len(replicas_missed([*WHOLE, *lone, *made("create-keyspace k", "fail AlreadyExists", at=40)])) == 1
 
 
@@ -552,5 +577,5 @@ def test_a_coordinator_that_wrote_a_later_entry_of_the_log_has_heard_of_a_keyspa
         return [text for text in find_misplaced_answers(evidence) if "which their coordinator knew" in text]
 
     assert bool(found("log", "n2")) is strange_then
-    assert found("log", "n3") == [], "another coordinator's entry"
+    assert found("log", "n3") == found("log", "n1") == [], "another coordinator's entry"
     assert found("disk", "n2") == [], "there is no log"

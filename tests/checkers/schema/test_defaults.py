@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -498,6 +498,7 @@ def test_on_the_way_options_are_compared_once_all_nodes_are_of_one_release() -> 
     for earlier in ([], [(150, USUAL)]):
         assert [one.objects for one in seen(*earlier, (601, odd), history=UPGRADE).anomalies] == [("k.t",)]
         assert unread(seen(*earlier, (601, lacking), history=UPGRADE)) == [("k.t",)]
+        assert odd_ones(seen(*earlier, (601, odd), history=UPGRADE)) == []
 
 
 def odd_ones(judgement: Verdict) -> list[tuple[str, ...]]:
@@ -521,12 +522,32 @@ def test_while_nodes_are_of_two_releases_readings_of_one_release_are_compared(od
     assert odd_ones(seen((150, USUAL), (160, USUAL), (170, changed), history=[*alter, *UPGRADE])) == []
 
 
+@pytest.mark.parametrize(
+    ("readings", "is_odd"),
+    [
+        pytest.param([(150, 2)], False, id="nothing else is of the older release"),
+        pytest.param([(150, 1), (160, 1), (350, 2), (450, 2), (460, 2)], False, id="the node was upgraded already"),
+        pytest.param([(450, 2)], True, id="the final readings are of its release"),
+        pytest.param([(450, 2), (460, 2)], False, id="its release had it for a time"),
+        pytest.param([(450, 2), (460, 2), (470, 3), (480, 3)], True, id="its release had one of two at most"),
+        pytest.param([(450, 2), (460, 2), (470, 1), (480, 1)], True, id="its release had what it has in the end"),
+    ],
+)
+def test_while_nodes_are_of_two_releases_most_readings_say_what_a_release_has(
+    readings: Sequence[tuple[int, int]], *, is_odd: bool
+) -> None:
+    shown = [(at, {**USUAL, "retry": retry}) for at, retry in readings]
+    assert odd_ones(seen(*shown, history=UPGRADE)) == ([("k.t",)] if is_odd else [])
+
+
 def test_while_nodes_are_of_two_releases_the_doubt_names_the_reading() -> None:
     odd = {**USUAL, "retry": 2}
-    (text,) = (doubt.text for doubt in seen((450, odd), history=UPGRADE).doubts if doubt.kind == "unread")
-    assert text == (
-        "at 0.450 s n2 showed retry as 2 on disk, and other readings of nodes of the same release have another value"
-    )
+    for readings, named in (
+        ([(450, odd)], "at 0.450 s n2 showed retry as 2"),
+        ([(150, odd), (160, odd), (170, USUAL)], "at 0.170 s n2 showed retry as 1"),
+    ):
+        (text,) = (doubt.text for doubt in seen(*readings, history=UPGRADE).doubts if doubt.kind == "unread")
+        assert text == f"{named} on disk, and other readings of nodes of the same release have another value"
 
 
 def test_keyspaces_and_indexes_in_memory_are_compared_while_nodes_are_of_two_releases() -> None:
@@ -539,7 +560,10 @@ def test_keyspaces_and_indexes_in_memory_are_compared_while_nodes_are_of_two_rel
             for time, one in enumerate(statements, at)
             for line in (f"@{time} running n2 keyspace k", f"@{time} running n2 live {one}")
         ]
-        return odd_ones(verdict([*made, *index, *UPGRADE], [*(row(name, USUAL) for name in "rst"), *running]))
+        judgement = verdict([*made, *index, *UPGRADE], [*(row(name, USUAL) for name in "rst"), *running])
+        assert judgement.anomalies == ()
+        assert all(" in memory, " in doubt.text for doubt in judgement.doubts if doubt.objects in odd_ones(judgement))
+        return odd_ones(judgement)
 
     keyspace = "k CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3} AND "
     for key, plain, other in (
@@ -550,6 +574,102 @@ def test_keyspaces_and_indexes_in_memory_are_compared_while_nodes_are_of_two_rel
             assert doubts(at, plain, plain, plain) == doubts(at, other) == []
             assert set(doubts(at, plain, other, plain)) == {(key,)}
             assert set(doubts(at, plain, other)) == {(key,)}, "one of them is wrong"
+
+
+def test_a_keyspace_in_memory_is_compared_once_all_nodes_are_of_one_release() -> None:
+    text = "k CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}"
+
+    def judged_with(at: int, options: str) -> Verdict:
+        made = [line for name in "rst" for line in create(name)]
+        running = [
+            f"@{time} running n2 {one}"
+            for time, more in ((150, ""), (at, options))
+            for one in ("keyspace k", f"live {text} AND durable_writes = true{more}")
+        ]
+        finals = [f"settled n1,n2 live {text} AND durable_writes = true", *(row(name, USUAL) for name in "rst")]
+        return verdict([*made, *UPGRADE], [*finals, *running])
+
+    assert judged_with(601, "").anomalies == ()
+    later, before = judged_with(601, " AND more = 1"), judged_with(450, " AND more = 1")
+    assert {one.objects for one in later.anomalies} == {("k",)}
+    assert (odd_ones(later), before.anomalies) == ([], ())
+    assert set(odd_ones(before)) == {("k",)}
+
+
+MAP = {"class": "X", "min": "6"}
+MADE = ['@20 p116 n1 invoke create-table k.t a:int* {"options": %s}', "@21 p116 n1 ok"]
+AGAIN = ["@30 p7 n1 invoke drop-table k.t", "@31 p7 n1 ok", *create("t", 40)]
+
+
+def made(**options: Any) -> list[str]:
+    """The creation of table t with these options."""
+    return [MADE[0] % orjson.dumps(options).decode(), MADE[1]]
+
+
+def alter(**options: Any) -> list[str]:
+    asked = orjson.dumps({"options": options}).decode()
+    return [f"@30 p7 n2 invoke alter-options k.t {asked}", "@31 p7 n2 info no"]
+
+
+@pytest.mark.parametrize(
+    ("history", "odd", "is_odd"),
+    [
+        pytest.param(made(compaction=MAP), {"compaction": {**MAP, "max": "7"}}, True, id="keys of a map"),
+        pytest.param(made(compaction=MAP), {"compaction": {**MAP, "min": "7"}}, False, id="its values"),
+        pytest.param(
+            [*made(compaction=MAP), *alter(compaction={"class": "X", "max": 7})],
+            {"compaction": {"class": "X", "max": "7"}},
+            False,
+            id="keys of a map that two changes may have set",
+        ),
+        pytest.param(made(retry=1, compaction=MAP), {"retry": 7}, False, id="an option that its change set"),
+        pytest.param(create("t"), {"compaction": MAP, "comparator": "y"}, True, id="what follows from the columns"),
+        pytest.param(
+            create("t"),
+            {"compaction": MAP, "comparator": "y", "columns": {"a": "int", "b": "int"}},
+            False,
+            id="what follows from other columns",
+        ),
+        pytest.param([*create("t"), *AGAIN], {"comparator": "y"}, False, id="a table that was created twice"),
+        pytest.param(create("t"), {"more": 1}, True, id="the names of its options"),
+        pytest.param([*create("t"), *alter(more=1)], {"more": 1}, False, id="a name that a change sets"),
+    ],
+)
+def test_while_nodes_are_of_two_releases_maps_names_and_columns_are_compared(
+    history: Sequence[str], odd: dict[str, Any], *, is_odd: bool
+) -> None:
+    usual = {**USUAL, "compaction": MAP, "comparator": "x"}
+    running = []
+    for at, options in ((150, usual), (160, usual), (170, {**usual, **odd})):
+        columns = " ".join(f"{name}:{type_}" for name, type_ in options.get("columns", {"a": "int"}).items())
+        told = {name: value for name, value in options.items() if name != "columns"}
+        shown = orjson.dumps({"options": told}).decode()
+        running += [
+            f"@{at} running n2 keyspace k",
+            f"@{at} running n2 table k.t id=116 {columns.replace('a:int', 'a:int*')} {shown}",
+        ]
+    others = [line for name in "rs" for line in create(name)]
+    judgement = verdict([*others, *history, *UPGRADE], [*(row(name, usual) for name in "rst"), *running])
+    assert odd_ones(judgement) == ([("k.t",)] if is_odd else [])
+
+
+def test_while_nodes_are_of_two_releases_a_disk_is_not_compared_with_a_memory() -> None:
+    running = []
+    for at in (150, 160):
+        shown = [row("t", USUAL), live("t", "comment = '' AND retry = '1' AND more = 1")]
+        running += [f"@{at} running n2 {one.partition(' n1,n2 ')[2]}" for one in ("settled n1,n2 keyspace k", *shown)]
+    made = [line for name in "rst" for line in create(name)]
+    assert odd_ones(verdict([*made, *UPGRADE], [*(row(name, USUAL) for name in "rst"), *running])) == []
+
+
+def test_while_nodes_are_of_two_releases_a_table_may_be_altered() -> None:
+    altered = ["@165 p7 n2 invoke alter-options k.t retry=y", "@166 p7 n2 ok"]
+    running = []
+    for at, retry in ((150, "x"), (160, "x"), (170, "y")):
+        shown = [row("t", USUAL), live("t", f"comment = '' AND retry = '{retry}'")]
+        running += [f"@{at} running n2 {one.partition(' n1,n2 ')[2]}" for one in ("settled n1,n2 keyspace k", *shown)]
+    made = [line for name in "rst" for line in create(name)]
+    assert odd_ones(verdict([*made, *altered, *UPGRADE], [*(row(name, USUAL) for name in "rst"), *running])) == []
 
 
 def test_on_the_way_a_table_has_the_options_of_every_other_one() -> None:
@@ -596,6 +716,9 @@ TO_LEVELED = (
     '@20 p7 n2 invoke alter-options k.t {"options": {"compaction": {"class": "LeveledCompactionStrategy", "sstable_size_in_mb": 16}}}',
     "@21 p7 n2 ok",
 )
+
+
+LATER = tuple(line.replace("@20 ", "@40 ").replace("@21 ", "@41 ").replace("p7", "p8") for line in SET)
 
 
 def lacking(compaction: dict[str, str], key: str) -> dict[str, str]:
@@ -647,18 +770,23 @@ def test_on_the_way_a_map_that_no_change_can_have_set_is_that_of_other_tables(od
 
 
 def test_on_the_way_a_map_by_default_is_that_of_earlier_readings_where_no_final_one_has_it() -> None:
-    def shown(*maps: dict[str, str]) -> int:
-        history = [*KEYSPACE, *TABLES[4:], *SET]
-        rows = [f"@{at} running n2 table k.t id=t a:int* {json({'compaction': one})}" for at, one in maps_at(maps)]
-        rows += [f"@{at} running n2 keyspace k" for at, _ in maps_at(maps)]
+    def shown(*maps: tuple[int, dict[str, str]], history: Sequence[str] = SET) -> list[str]:
+        rows = [f"@{at} running n2 table k.t id=t a:int* {json({'compaction': one})}" for at, one in maps]
+        rows += [f"@{at} running n2 keyspace k" for at, _ in maps]
         finals = ["settled n1,n2 keyspace k", f"settled n1,n2 table k.t id=t a:int* {json({'compaction': SIX})}"]
-        return len(Defaults().check(judged(history, [*finals, *rows]), limit_s=5).doubts)
+        judgement = Defaults().check(judged([*KEYSPACE, *TABLES[4:], *history], [*finals, *rows]), limit_s=5)
+        return [doubt.text[:10] for doubt in judgement.doubts if "with other keys" in doubt.text]
 
-    def maps_at(maps: Sequence[dict[str, str]]) -> Iterator[tuple[int, dict[str, str]]]:
-        return zip((17, 30, 31), maps, strict=True)
-
-    assert shown(SIZE_TIERED, SIZE_TIERED, SIX) == shown(SIZE_TIERED, SIX, SIX)
-    assert shown(SIZE_TIERED, {"class": "Other"}, SIX) == shown(SIZE_TIERED, SIX, SIX) + 1
+    five = {**SIZE_TIERED, "min_threshold": "5"}
+    assert shown((17, SIZE_TIERED), (30, SIZE_TIERED), (31, SIX)) == []
+    assert shown((17, SIZE_TIERED), (30, SIX), (31, SIX)) == []
+    assert shown((17, SIZE_TIERED), (30, {"class": "Other"}), (31, SIX)) == ["at 0.030 s"]
+    assert shown((17, SIZE_TIERED), (30, five), (31, SIX)) == ["at 0.030 s"]
+    assert shown((15, five), (17, SIZE_TIERED), (18, five), (19, SIZE_TIERED), (30, SIZE_TIERED)) == ["at 0.017 s"]
+    assert shown((16, five), (17, SIZE_TIERED), (30, SIZE_TIERED)) == ["at 0.017 s"], "the first of two"
+    assert shown((15, SIX), (16, five), (17, SIX), (18, five), (19, five), (30, five)) == ["at 0.015 s"], "most have it"
+    unknown = (TO_LEVELED[0], "@21 p7 n2 info Timeout")
+    assert shown((30, SIZE_TIERED), (31, LEVELED), history=(*unknown, *LATER)) == [], "it may have happened meanwhile"
 
 
 def test_on_the_way_maps_after_the_same_statement_are_compared_where_no_final_reading_has_it() -> None:
@@ -677,6 +805,70 @@ def test_on_the_way_maps_after_the_same_statement_are_compared_where_no_final_re
     more = {**LEVELED, "fanout_size": "10"}
     assert shown(more, more) == [], "whatever a server adds, it adds it always"
     assert [text[:11] for text in shown(more, LEVELED, more)] == ["at 0.031 s "]
+    assert [text[:11] for text in shown(LEVELED, more, LEVELED)] == ["at 0.031 s "]
+
+
+@pytest.mark.parametrize("name", ["caching", "compression"])
+@pytest.mark.parametrize(
+    ("strategy", "columns", "other", "is_odd"),
+    [
+        ("X", "a:int*", False, False),
+        ("Y", "a:int*", True, False),
+        ("X", "a:int* c:counter", True, False),
+        ("X", "a:int*", True, True),
+        ("Y", "a:int*", False, True),
+        ("X", "a:int* c:counter", False, True),
+    ],
+)
+def test_on_the_way_a_map_by_default_is_that_of_tables_of_its_strategy_that_have_counters_or_none(
+    name: str, strategy: str, columns: str, *, other: bool, is_odd: bool
+) -> None:
+    def shown(table: str, strategy: str, columns: str, map_: dict[str, str]) -> str:
+        options = {"comment": "", "compaction": {"class": strategy}, name: map_}
+        return f"table k.{table} id={table} {columns} {orjson.dumps({'options': options}).decode()}"
+
+    usual, unusual = {"k": "1", "m": "1"}, {"k": "2", "m": "2"}
+    known = [("X", "a:int*", usual), ("Y", "a:int*", unusual), ("X", "a:int* c:counter", unusual)]
+    finals = [f"settled n1,n2 {shown(table, *one)}" for table, one in zip("rst", known, strict=True)]
+    history = [
+        line
+        for at, (table, (of, types, _)) in enumerate(zip("rstu", [*known, (strategy, columns, usual)], strict=True), 3)
+        for line in (
+            f'@{at} p{at} n1 invoke create-table k.{table} {types} {{"options": {{"compaction": {{"class": "{of}"}}}}}}',
+            f"@{at + 10} p{at} n1 ok",
+        )
+    ]
+    history.sort(key=lambda line: int(line[1:].partition(" ")[0]))
+    dropped = ["@40 p7 n2 invoke drop-table k.u", "@41 p7 n2 ok"]
+    running = [
+        "@30 running n2 keyspace k",
+        f"@30 running n2 {shown('u', strategy, columns, unusual if other else usual)}",
+    ]
+    rows = ["settled n1,n2 keyspace k", *finals, *running]
+    judgement = Defaults().check(judged([*KEYSPACE, *history, *dropped], rows), limit_s=5)
+    assert [doubt.objects for doubt in judgement.doubts if "with other keys" in doubt.text] == [("k.u",)] * is_odd
+
+
+def test_on_the_way_a_map_in_memory_has_the_keys_that_memory_shows() -> None:
+    def shown(options: str) -> int:
+        finals = [row(name, {"comment": "", "compaction": SIZE_TIERED}) for name in "rst"]
+        finals += [live(name, "compaction = {'class': 'X'}") for name in "rst"]
+        running = ["@30 running n2 keyspace k", "@30 running n2 " + live("t", options).partition(" n1,n2 ")[2]]
+        made = [line for name in "rst" for line in create(name)]
+        return sum("with other keys" in doubt.text for doubt in verdict(made, [*finals, *running]).doubts)
+
+    assert shown("compaction = {'class': 'X'}") == 0
+    assert shown("compaction = {'class': 'X', 'more': 1}") == 1
+
+
+def test_on_the_way_other_values_than_those_of_a_statement_say_nothing_of_keys() -> None:
+    history = [*KEYSPACE, *TABLES[:4], *made(compaction={"class": "Z", "k": 6})]
+    finals = [f"settled n1,n2 table k.{name} id={name} a:int* {json({'compaction': SIZE_TIERED})}" for name in "rs"]
+    running = ["@30 running n2 keyspace k", f"@30 running n2 table k.t id=t a:int* {json({'compaction': SIX})}"]
+    rows = ["settled n1,n2 keyspace k", *finals, *running]
+    assert [
+        doubt.text for doubt in Defaults().check(judged(history, rows), limit_s=5).doubts if "keys" in doubt.text
+    ] == []
 
 
 # ── statements of memory, indexes, views and keyspaces ───────────────────────────────────────────────────────────────
