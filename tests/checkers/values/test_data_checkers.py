@@ -86,6 +86,27 @@ def test_an_element_whose_add_was_refused_names_the_add_and_its_error():
     assert "refused_with" in found.evidence
 
 
+def test_an_element_that_is_shown_twice_names_the_read_alone():
+    lines = ("p0 invoke add 2", "p0 fail", *read("[1,2,2]"))
+    twice, unexpected = judge(SetFull(), *ADDED, *lines).anomalies
+    assert (twice.type, twice.ops) == ("duplicated-element", (4,))
+    assert twice.explanation.endswith("But T1 shows 2 more than once.")
+    assert (unexpected.type, unexpected.ops) == ("unexpected-element", (2, 4))
+    (null,) = judge(SetFull(), *ADDED, *read("[1,null]")).anomalies
+    assert (null.type, null.ops) == ("unexpected-element", (2,))
+
+
+def test_an_element_that_was_added_twice_is_lost_by_the_addition_that_was_acknowledged():
+    verdict = judge(SetFull(), "p2 invoke add 1", "p2 info", *ADDED, *read("[]"))
+    assert [(found.type, found.ops) for found in verdict.anomalies] == [("lost-element", (2, 4))]
+
+
+def test_a_read_without_an_answer_shows_and_lacks_nothing():
+    for answer in ("fail", "info"):
+        verdict = judge(SetFull(), *ADDED, *read("[1]"), "p2 invoke read", f"p2 {answer}")
+        assert (verdict.valid, verdict.figures["reads"], verdict.figures["recovered"]) == (True, 1, 0)
+
+
 def test_an_element_that_was_shown_before_its_add_was_refused_was_added_by_nobody():
     (found,) = judge(SetFull(), *ADDED, *read("[1,2]"), "p0 invoke add 2", "p0 fail").anomalies
     assert found.ops == (2,)
@@ -506,6 +527,12 @@ def test_an_element_is_lost_by_reads_that_owe_it(read_at, added_at, copies, lost
     assert "lost-element" not in types(judge(SetFull(), *again))
 
 
+def test_a_late_element_names_the_last_read_that_owed_it():
+    late = (*leveled("QUORUM", "QUORUM", "[]"), *leveled("ONE", "QUORUM", "[]"), *leveled("QUORUM", "QUORUM", "[1]"))
+    (found,) = judge(SetFull(), *replicated(3), *SET, *late).anomalies
+    assert (found.type, found.ops) == ("stale-element", (2, 4, 8))
+
+
 def test_where_every_read_must_be_fresh_each_owes_all_elements():
     lines = (*replicated(3), *SET, *leveled("ONE", "ONE", "[1]", "[]"))
     assert types(judge(SetFull(fresh=True), *lines)) == ["lost-element"]
@@ -589,6 +616,11 @@ def test_an_element_that_is_lost_in_the_data_centre_that_owed_it_names_the_read_
     verdict = across("n1", ("n3", "[1]"), ("n1", "[]"), ("n2", "[]"), level="LOCAL_QUORUM")
     (found,) = verdict.anomalies
     assert (found.type, found.ops, found.nodes) == ("lost-element", (2, 4, 6), ("n1", "n3"))
+
+
+def test_an_element_that_is_lost_where_it_was_shown_names_the_last_read_that_owed_it_and_no_earlier_one():
+    (found,) = across("n1", ("n3", "[]"), ("n2", "[1]"), ("n4", "[]"), level="LOCAL_QUORUM").anomalies
+    assert (found.type, found.ops) == ("lost-element", (2, 6, 8))
 
 
 def test_of_an_addition_of_unknown_outcome_a_data_centre_owes_what_it_showed():
