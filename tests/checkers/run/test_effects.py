@@ -276,3 +276,5 @@ def test_an_end_that_was_not_observed_need_not_name_nodes(observed: Any) -> None
 def test_values_are_compared_and_not_their_identity() -> None:
     assert found("partition", rules("-A x"), dropped(int("1000"), int("1000")), GRUDGE) == []
     assert found("clock", shifted(float("77.7"), float("77.7")), restored(77.7), CLOCKS) == []
+    first, last = (float("2.5") for _ in range(2))
+    assert found("clock", shifted(tolerance_s=first), restored(77.7, tolerance_s=last), CLOCKS) == []

@@ -75,6 +75,16 @@ def test_reads_of_one_set_name_their_levels_if_others_of_it_do(value: str, key: 
     assert len(strange(*lines)) == count
 
 
+def test_a_read_that_names_its_levels_and_nothing_else_names_them() -> None:
+    records = judged([PLAN, *NOTES, *read(20, "n1", "k.s", value=LEVELS), *read(30, "n2", "k.s", value="{}")])
+    rows = records.history.to_pylist()
+    bare = [row | {"value": LEVELS} if "additions" in (row["value"] or "") else row for row in rows]
+    found = find_strange_questions(
+        Evidence.of(Records.of(pa.Table.from_pylist(bare, schema=HISTORY), records.observations))
+    )
+    assert len(list(found)) == 1
+
+
 def test_clients_that_never_repeat_a_value_contradict_nothing() -> None:
     assert strange(*write("write", '{"v": 5}', 'ok {"v": 6}')) == []
 

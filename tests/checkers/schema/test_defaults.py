@@ -786,7 +786,10 @@ def test_on_the_way_a_map_by_default_is_that_of_earlier_readings_where_no_final_
     assert shown((16, five), (17, SIZE_TIERED), (30, SIZE_TIERED)) == ["at 0.017 s"], "the first of two"
     assert shown((15, SIX), (16, five), (17, SIX), (18, five), (19, five), (30, five)) == ["at 0.015 s"], "most have it"
     unknown = (TO_LEVELED[0], "@21 p7 n2 info Timeout")
-    assert shown((30, SIZE_TIERED), (31, LEVELED), history=(*unknown, *LATER)) == [], "it may have happened meanwhile"
+    more = {**LEVELED, "fanout_size": "10"}
+    for second in (LEVELED, more):
+        maps = ((30, SIZE_TIERED if second is LEVELED else LEVELED), (31, second))
+        assert shown(*maps, history=(*unknown, *LATER)) == [], "either may be its default"
 
 
 def test_on_the_way_maps_after_the_same_statement_are_compared_where_no_final_reading_has_it() -> None:
