@@ -208,6 +208,11 @@ def test_without_anything_to_tell_the_clock_by_an_older_value_is_not_decided() -
     assert "op 6 after op 4 through n2" in (verdict.reason or "")
 
 
+def test_a_put_of_unknown_outcome_may_take_effect_after_a_later_one() -> None:
+    lines = [*put(0, "n1", 10, 12, 7, kind="info"), *put(1, "n2", 20, 22, 8), *get(2, "n3", 30, 32, 7, 11_000)]
+    assert judge(*lines).valid is True
+
+
 @pytest.mark.parametrize(
     "note",
     [
