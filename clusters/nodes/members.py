@@ -49,6 +49,7 @@ class MemberReader:
         self._spares = spares
         self._seen: dict[str, _Account] = {}
         self._were_members = {node.name for node in nodes if node.name not in spares}
+        self._were_listed: set[str] = set()
 
     def planned(self) -> Mapping[str, Member]:
         """Return the members of the plan: spares are absent, all others normal."""
@@ -68,7 +69,9 @@ class MemberReader:
             listing = sum(node.address in one.peers for one in others)
             # Not by one node alone: it may list one that has gone, and that is for a checker to say.
             is_listed = listing > 0 and 2 * listing >= len(others)
-            state = self._state(node, is_listed=is_listed, alone=not others)
+            if is_listed:
+                self._were_listed.add(node.name)
+            state = self._state(node, is_listed=is_listed, serves=node.name in accounts, alone=not others)
             members[node.name] = self._member(node, state, accounts.get(node.name))
         self._were_members |= {name for name, member in members.items() if member.state == "normal"}
         return members
@@ -98,9 +101,11 @@ class MemberReader:
                 client.close()
         return None
 
-    def _state(self, node: ServerNode, *, is_listed: bool, alone: bool) -> MemberState:
+    def _state(self, node: ServerNode, *, is_listed: bool, serves: bool, alone: bool) -> MemberState:
         if is_listed or (alone and node.name in self._were_members):
             return "normal"
+        if serves and node.name not in self._were_listed:
+            return "joining"  # not enough others have heard of it yet
         if node.name in self._were_members:
             return "left"
         with suppress(NodeUnreachable):

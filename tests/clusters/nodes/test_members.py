@@ -70,6 +70,25 @@ def test_nodes_that_list_each_other_are_normal_and_tell_who_they_are():
     assert ring.closed == 3
 
 
+def test_a_founder_that_the_others_have_not_heard_of_yet_has_not_left():
+    ring = Ring()
+    read = reader(ring)
+    whole = dict(ring.peers)
+    ring.peers |= {"n1": {"192.0.2.2"}, "n2": {"192.0.2.1"}}
+    assert ring.states(read) == {"n1": "normal", "n2": "normal", "n3": "joining"}
+    ring.peers = whole
+    assert set(ring.states(read).values()) == {"normal"}
+    ring.peers |= {"n1": {"192.0.2.2"}, "n2": {"192.0.2.1"}}
+    assert ring.states(read)["n3"] == "left", "it was listed in between"
+
+
+def test_a_founder_that_does_not_serve_and_is_not_listed_has_left():
+    ring = Ring()
+    ring.peers |= {"n1": {"192.0.2.2"}, "n2": {"192.0.2.1"}}
+    ring.nodes[2].now = "stopped"
+    assert ring.states(reader(ring))["n3"] == "left"
+
+
 def test_a_node_that_no_other_lists_any_more_has_left_although_it_runs():
     ring = Ring()
     read = reader(ring)
