@@ -34,7 +34,10 @@ _AFTER_RESTART: Final = ("restart", "settle-restarted", "final-restarted")
 _SETTLED: Final = frozenset({"setup", "settled", "restarted"})
 """The phases that a note of settling may name."""
 _RESTARTS: Final = frozenset({"rolling", "together", "none"})
-_REPEATED: Final = ("insert", "delete-row", "read-rows", "truncate", "know-table")
+_REPEATED: Final = (
+    *("insert", "delete-row", "read-rows", "truncate", "know-table"),
+    *("write-rows", "delete-rows", "delete-partition", "check-rows"),
+)
 """Operations on rows whose answers repeat the question, with rows and outcomes beside it."""
 _READ: Final = ("settled", "restarted")
 """The phases of final readings."""
@@ -164,7 +167,11 @@ def _find_strange_answers(evidence: Evidence) -> Iterator[str]:
         yield "some changes with IF [NOT] EXISTS were answered without whether they changed anything, others with it"
     for operation in (*evidence.changes.all, *evidence.operations(_REPEATED)):
         asked, answer = operation.argument, operation.value
-        if operation.f != "cql" and isinstance(asked, dict) and operation.key not in {None, _name(asked)}:
+        if (
+            operation.f != "cql"
+            and isinstance(asked, dict)
+            and operation.key not in {None, _name(asked) or operation.key}
+        ):
             yield f"the question of op {operation.index} names another object than its key"
         if operation.type == "ok" and isinstance(asked, dict) and isinstance(answer, dict):
             strange = sorted(name for name, value in asked.items() if answer.get(name) != value)

@@ -430,6 +430,27 @@ def test_an_answer_of_another_question_is_in_doubt(answer: str) -> None:
     assert len([text for text in gaps(sorted(told, key=at)) if "differs from its question" in text]) == 1
 
 
+@pytest.mark.parametrize("f", ["check-rows", "write-rows", "delete-rows", "delete-partition"])
+def test_an_answer_of_other_partitions_is_in_doubt(f: str) -> None:
+    create = ["@21 p0 n1 invoke create-keyspace k", "@22 p0 n1 ok"]
+    asked = '"first": 0, "count": 2, "consistency": "QUORUM"'
+    for answer, is_strange in (
+        (asked + ', "rows": 8', False),
+        (asked.replace("2", "3"), True),
+        (asked.replace('"first": 0', '"first": 1'), True),
+        (asked.replace("QUORUM", "ONE"), True),
+    ):
+        told = [
+            *course()[:10],
+            *create,
+            f"@23 p1 n1 invoke {f} k.d {{{asked}}}",
+            f"@24 p1 n1 ok {{{answer}}}",
+            *course()[10:],
+        ]
+        found = [text for text in gaps(sorted(told, key=at)) if "question" in text]
+        assert bool(found) is is_strange, found
+
+
 def conditional(number: int, answer: str, *, guard: str = "if_not_exists") -> list[str]:
     asked = f'{{"{guard}": true}}'
     change = "create-type k.u a:int" if guard == "if_not_exists" else "drop-type k.u"
