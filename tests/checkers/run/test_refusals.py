@@ -299,6 +299,12 @@ def test_an_alter_of_unknown_outcome_that_took_effect_late_leaves_a_doubt() -> N
         assert "from 20.000 s to 26.600 s 14 operations (write)" in doubt.text
 
 
+def test_reads_are_refused_by_a_late_effect_as_writes_are() -> None:
+    reads = calls(ROW.replace("insert", "read-rows"), REFUSED)
+    assert verdict(reads).valid is False
+    assert (verdict(reads, altered()).valid, verdict(reads, altered()).anomalies) == ("unknown", ())
+
+
 PLANTS = {
     "an ALTER that was acknowledged": altered(outcome="ok"),
     "one that was refused": altered(outcome="fail InvalidRequest: no"),

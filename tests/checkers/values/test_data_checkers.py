@@ -11,6 +11,7 @@ from histories import observed
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.run.availability import Availability
 from schemaquake.checkers.run.stats import Stats
 from schemaquake.checkers.values.bank import Bank
@@ -525,6 +526,39 @@ def test_an_element_is_lost_by_reads_that_owe_it(read_at, added_at, copies, lost
         assert [doubt.kind for doubt in verdict.doubts] == ([] if lost else ["undecided"])
     again = (*replicated(copies), *SET, *leveled(read_at, added_at, "[]"), *leveled("ALL", added_at, "[1]"))
     assert "lost-element" not in types(judge(SetFull(), *again))
+
+
+UNKNOWN_ADD = ("p0 invoke add k=k.s 1", "p0 info")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param(("p1 invoke read k=k.s", "p1 ok []", *SET), id="before the addition"),
+        pytest.param((*leveled("QUORUM", "QUORUM", "[]"), *SET), id="before the addition, at a level that meets it"),
+        pytest.param((*UNKNOWN_ADD, *leveled("QUORUM", "ONE", "[]", "[1]")), id="before a sight"),
+        pytest.param(
+            (
+                *UNKNOWN_ADD,
+                *leveled("QUORUM", "ONE", "[]"),
+                *leveled("ONE", "ONE", "[1]"),
+                *leveled("QUORUM", "ONE", "[]"),
+            ),
+            id="after the sight of another level",
+        ),
+    ],
+)
+def test_a_read_owes_only_what_was_acknowledged_or_shown_to_its_level_before(lines):
+    verdict = judge(SetFull(), *replicated(3), *lines, *leveled("ONE", "QUORUM", "[]"))
+    assert (verdict.valid, types(verdict)) == ("unknown", [])
+
+
+@pytest.mark.parametrize("count", [LIMITS.members, LIMITS.members + 1])
+def test_a_doubt_lists_a_few_elements(count):
+    added = [line for number in range(count) for line in (f"p0 invoke add k=k.s {number}", "p0 ok")]
+    (doubt,) = judge(SetFull(), *replicated(3), *added, *leveled("ONE", "ONE", "[]")).doubts
+    assert doubt.text.startswith(f"{count} elements (")
+    assert (", …)" in doubt.text) is (count > LIMITS.members)
 
 
 def test_a_late_element_names_the_last_read_that_owed_it():
