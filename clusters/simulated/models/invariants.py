@@ -360,6 +360,8 @@ class _Metadata(Protocol):
     def schema(self) -> Mapping[str, Any]: ...
     @property
     def topology(self) -> Topology: ...
+    @property
+    def cms(self) -> Sequence[str]: ...
 
 
 class _Step(NamedTuple):
@@ -443,6 +445,15 @@ class LogInvariants:
             text = f"{node.name} at epoch {enacted} serves one of epoch {epoch}"
             self._report(node, "a replica serves nobody who knows another definition", text)
 
+    def behind(self, node: Node, table_id: str, epoch: int, enacted: int) -> None:
+        """Take note of a replica that carries a request out, and has not asked its coordinator, which knew a later epoch, for what it lacks."""
+        then, now = self._outcomes.get(epoch), self._outcomes.get(enacted)
+        if then is None or now is None or epoch <= enacted or then.schema is now.schema:
+            return
+        if _definition(then.schema, table_id) != _definition(now.schema, table_id):
+            text = f"{node.name} at epoch {enacted} serves one of epoch {epoch}, which knows another definition"
+            self._report(node, "a replica catches up with its coordinator first", text)
+
     def refused(self, node: Node, table_id: str, epoch: int, enacted: int) -> None:
         """Take note of a replica that refuses a request because its coordinator knew an earlier epoch, and the table has changed since."""
         outcomes = [self._outcomes.get(each) for each in range(epoch, enacted + 1)]
@@ -461,6 +472,10 @@ class LogInvariants:
         first = self._outcomes.setdefault(epoch, metadata)
         self._topologies.setdefault(topology.version, topology)
         if first is metadata:
+            gone = [name for name in metadata.cms if topology.seats[name].state in {"left", "replaced"}]
+            if gone:
+                text = f"{', '.join(gone)} is a member of the service at epoch {epoch}"
+                self._report(node, "who has left decides no more", text)
             for move in topology.moves:
                 self._steps.setdefault((move.node, move.done), _Step(epoch, metadata))
             self._compare_locks(node, topology)
@@ -535,6 +550,12 @@ class LogInvariants:
                 node, "no ballot below a promise", f"{node.name} takes {ballot} after {highest}, epoch {epoch}"
             )
         self._promised[node.name, epoch] = max(ballot, highest)
+
+    def accepted(self, node: Node, epoch: int, ballot: tuple[int, str], kept: tuple[int, str]) -> None:
+        """Take note of a member that says that it has accepted a proposal of that ballot; `kept` is the ballot of what its disk has."""
+        if kept != ballot:
+            text = f"{node.name} has that of {kept}, and says that it has accepted {ballot}, epoch {epoch}"
+            self._report(node, "a member has what it has accepted", text)
 
     def proposes(
         self, node: Node, epoch: int, ballot: tuple[int, str], promised: Iterable[str], entry_id: tuple[str, int]

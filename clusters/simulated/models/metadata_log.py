@@ -538,6 +538,7 @@ class MetadataLog:
             return None
         if self._invariants is not None:
             self._invariants.defined(node, table_id, message.epoch, metadata.epoch)
+            self._invariants.behind(node, table_id, message.epoch, metadata.epoch)
         self._check_placement(node, message)
         return None
 

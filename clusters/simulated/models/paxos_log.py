@@ -184,6 +184,8 @@ class PaxosLog:
         if self.invariants is not None:
             self.invariants.promised(node, epoch, ballot)
         slot.accepted = ballot, entry
+        if self.invariants is not None:
+            self.invariants.accepted(node, epoch, ballot, slot.accepted[0])
         server_of(node).answer(message, True)
 
     def _learn(self, node: Node, entry: Numbered) -> None:

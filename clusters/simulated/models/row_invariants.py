@@ -123,7 +123,7 @@ class RowInvariants:
                     return
 
     def streams_from(self, node: Node, transfer: Transfer, sources: Sequence[str]) -> None:
-        """Take note of a node to which a range is streamed from these, and not from the node that loses it: they have to meet every quorum."""
+        """Take note of a node to which a range was streamed from these, and not from the node that loses it: they have to meet every quorum."""
         ring = None if node.server is None else node.server.ring
         if ring is None or not isinstance(transfer.factor, int):
             return

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol
+from uuid import UUID
 
 from schemaquake.clusters.simulated.faces import Node
 from schemaquake.clusters.simulated.models.invariants import Breaches
@@ -56,6 +57,11 @@ class _Agreement:
 class MergeInvariants(_Agreement):
     """The facts of a node that has merged rows."""
 
+    def __init__(self, breaches: Breaches) -> None:
+        super().__init__(breaches)
+        self._versions: dict[UUID | None, tuple[str, Schema]] = {}
+        """By version the first node that served it, and what it served."""
+
     def merged(self, node: Node, rows: Iterable[RowChange]) -> None:
         """Take note of a node that serves what it has merged."""
         server, disk = server_of(node), node.disk.schema
@@ -73,6 +79,7 @@ class MergeInvariants(_Agreement):
             self._report(node, "a disk can be loaded", f"{node.name}: {said}")
             return
         self._compare(node, loaded, server.memory, touched, "a node serves what its disk has")
+        self._compare_versions(node)
         for table in (
             each for name in touched if name in server.memory for each in tables_of({name: server.memory[name]})
         ):
@@ -90,6 +97,14 @@ class MergeInvariants(_Agreement):
             self._report(node, "a disk can be loaded", f"{node.name}: {said}")
             return
         self._compare(node, loaded, server.memory, {**loaded, **server.memory}, "a node serves what its disk has")
+        self._compare_versions(node)
+
+    def _compare_versions(self, node: Node) -> None:
+        server = server_of(node)
+        first, known = self._versions.setdefault(server.version, (node.name, server.memory))
+        if known is not server.memory and known != server.memory:
+            text = f"{node.name} and {first} serve different definitions by {server.version}"
+            self._report(node, "a version is the same definitions", text)
 
     def changed(self, node: Node, wanted: Schema, rows: Iterable[RowChange]) -> None:
         """Take note of a coordinator that has carried a change out, after which these definitions were wanted."""

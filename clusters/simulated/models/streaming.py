@@ -42,7 +42,7 @@ class StreamObserver(Protocol):
     """Sees whom rows are streamed from, and what replicas have after repairs."""
 
     def streams_from(self, node: Node, transfer: Transfer, sources: Sequence[str]) -> None:
-        """Take note of a node to which a range is streamed from these, and not from the node that loses it."""
+        """Take note of a node to which a range was streamed from these, and not from the node that loses it."""
         ...
 
     def acknowledged(self) -> Any:
@@ -132,7 +132,7 @@ class Streams:
             sources = self._sources(node, transfer)
             if not sources:
                 return False
-            self._look_at_sources(node, transfer, sources)
+            taken: list[str] = []
             for source in sources:
                 yield self._asks
                 answers: Answers = yield server.ask(
@@ -145,6 +145,8 @@ class Streams:
                 if not self._is_open(node, session):
                     return False
                 self._write(node, server, answers.answers[source])
+                taken.append(source)
+            self._look_at_sources(node, transfer, taken)
         return True
 
     def _look_at_sources(self, node: Node, transfer: Transfer, sources: Sequence[str]) -> None:

@@ -20,6 +20,7 @@ from schemaquake.clusters.simulated.models.invariants import (
     LogInvariants,
     RingInvariants,
 )
+from schemaquake.clusters.simulated.models.metadata_log import Metadata
 from schemaquake.clusters.simulated.models.raft import Configuration, Entry, Log, Member
 from schemaquake.clusters.simulated.models.row_invariants import RowInvariants
 from schemaquake.clusters.simulated.models.schema_invariants import ChainInvariants, MergeInvariants
@@ -220,7 +221,7 @@ def test_an_epoch_is_one_entry_and_none_is_left_out(epoch, entry_id, before, bre
 
 def metadata(epoch, topology, **keyspaces):
     schema = {name: SimpleNamespace(replication_factor=factor) for name, factor in keyspaces.items()}
-    return SimpleNamespace(epoch=epoch, topology=topology, schema=schema)
+    return SimpleNamespace(cms=(), epoch=epoch, topology=topology, schema=schema)
 
 
 @pytest.mark.parametrize(("changed", "breaches"), [(False, []), (True, ["one outcome an epoch"])])
@@ -305,6 +306,43 @@ def test_what_was_accepted_last_is_proposed(promised, entry_id, breaches):
         seen.promised(nodes[name], 4, (8, "n2"), accepted)
     seen.promised(nodes["n2"], 4, (8, "n2"))
     seen.proposes(nodes["n2"], 4, (8, "n2"), promised, entry_id)
+    assert said(nodes) == breaches
+
+
+@pytest.mark.parametrize(
+    ("kept", "breaches"), [((5, "n2"), []), ((3, "n1"), ["a member has what it has accepted"])], ids=["it", "an earlier one"]
+)  # fmt: skip
+def test_a_member_has_what_it_has_accepted(kept, breaches):
+    nodes = nodes_named(NAMES)
+    LogInvariants(Breaches()).accepted(nodes["n3"], 4, (5, "n2"), kept)
+    assert said(nodes) == breaches
+
+
+@pytest.mark.parametrize(
+    ("epoch", "enacted", "is_broken"), [(3, 2, True), (2, 2, False), (2, 3, False), (4, 3, False)],
+    ids=["has not changed it yet", "the same", "ahead", "nothing of it has changed"],
+)  # fmt: skip
+def test_a_replica_catches_up_with_its_coordinator_first(epoch, enacted, is_broken):
+    nodes = nodes_named(NAMES)
+    seen = LogInvariants(Breaches())
+    table = Table("k", "t", "id", {}, {})
+    before, after = (
+        {"k": Keyspace("k", {}, {"t": each})}
+        for each in (table, replace(table, columns={"c": Column("int", "regular")}))
+    )
+    for number, schema in ((2, before), (3, after), (4, dict(after))):
+        seen.published(nodes["n1"], Metadata(number, schema))
+    seen.behind(nodes["n2"], "id", epoch, enacted)
+    assert said(nodes) == (["a replica catches up with its coordinator first"] if is_broken else [])
+
+
+@pytest.mark.parametrize(("state", "breaches"), [("leaving", []), ("left", ["who has left decides no more"])])
+def test_who_has_left_decides_no_more(state, breaches):
+    nodes = nodes_named(NAMES)
+    topology = ring_of(*NAMES)
+    seats = {**topology.seats, "n2": topology.seats["n2"]._replace(state=state)}
+    metadata = SimpleNamespace(epoch=7, schema={}, topology=replace(topology, seats=seats), cms=NAMES)
+    LogInvariants(Breaches()).published(nodes["n1"], metadata)
     assert said(nodes) == breaches
 
 
@@ -662,7 +700,8 @@ def test_a_replica_refuses_nobody_who_knows_its_definition():
     wider = replace(table, columns={**table.columns, "v": Column("text", "regular")})
     for epoch, tables in ((4, {}), (5, {"t": table}), (6, {"t": wider}), (7, {"t": table}), (8, {"t": table})):
         seen.published(
-            nodes["n1"], SimpleNamespace(epoch=epoch, schema={"k": Keyspace("k", {}, tables)}, topology=Topology())
+            nodes["n1"],
+            SimpleNamespace(cms=(), epoch=epoch, schema={"k": Keyspace("k", {}, tables)}, topology=Topology()),
         )
     for epoch, enacted in (
         (4, 5),
@@ -685,7 +724,8 @@ def test_a_replica_serves_nobody_who_knows_another_definition():
     wider = replace(table, columns={**table.columns, "v": Column("text", "regular")})
     for epoch, tables in ((4, {}), (5, {"t": table}), (6, {"t": table, "u": table}), (7, {"t": wider})):
         seen.published(
-            nodes["n1"], SimpleNamespace(epoch=epoch, schema={"k": Keyspace("k", {}, tables)}, topology=Topology())
+            nodes["n1"],
+            SimpleNamespace(cms=(), epoch=epoch, schema={"k": Keyspace("k", {}, tables)}, topology=Topology()),
         )
     for epoch, enacted in ((4, 7), (5, 6), (7, 7), (7, 6)):
         seen.defined(nodes["n2"], table.id, epoch, enacted)
@@ -699,7 +739,7 @@ def test_a_copy_is_what_was_enacted(name, breaches):
     schema, rows = rows_of_a_table()
     node = SeenNode("n1")
     node.disk.schema.merge(rows)
-    enacted = SimpleNamespace(epoch=5, schema={"k": replace(schema["k"], name=name)})
+    enacted = SimpleNamespace(cms=(), epoch=5, schema={"k": replace(schema["k"], name=name)})
     LogInvariants(Breaches()).copied(node, enacted, ["k"])
     assert node.said == breaches
 
@@ -1002,6 +1042,19 @@ def test_a_node_serves_what_its_disk_has():
     assert later.said == []
     MergeInvariants(Breaches()).changed(later, {}, rows)
     assert later.said == ["a change comes to what was asked for"]
+
+
+@pytest.mark.parametrize(("same", "breaches"), [(True, []), (False, ["a version is the same definitions"])])
+def test_a_version_is_the_same_definitions(same, breaches):
+    nodes, (schema, _) = nodes_named(NAMES), rows_of_a_table()
+    seen = MergeInvariants(Breaches())
+    version = UUID(int=7)
+    for name in ("n1", "n2"):
+        node = nodes[name]
+        memory = dict(schema) if same or name == "n1" else {}
+        node.server = SimpleNamespace(version=version, memory=memory)
+        seen._compare_versions(node)
+    assert said(nodes) == breaches
 
 
 def test_a_version_of_a_chain_is_one_schema_and_none_goes_back():
