@@ -49,6 +49,8 @@ changes that meet are refused for a disagreement."""
 _RECOVERY_NS: Final = 10_000_000_000
 _MISSES_REPLICAS: Final = r"^Unavailable"
 """The error of a coordinator that knows of too few replicas that are alive, in CQL and in Thrift."""
+_UNREACHED: Final = r"^(NoHostAvailable|NotConnected|TTransportException|Connection\w*)\b"
+"""The errors of a client that found no server on its node. Faults at steps of a simulated protocol have no notes, but clients meet them."""
 _REJOINED_NS: Final = 30_000_000_000
 """How long after a fault nodes may still take each other for dead."""
 _HEARD_NS: Final = 2_000_000_000
@@ -295,7 +297,7 @@ def _find_missing_replicas(evidence: Evidence, asked: pa.Table, answers: pa.Tabl
     """Yield how many operations were refused for want of live replicas, long after any fault and start, while every node was whole.
 
     Only at a level at which that kind of operation was ever acknowledged in that keyspace, and where no change of the keyspace and no
-    operation on the ring can have given it other replicas.
+    operation on the ring can have given it other replicas. A node on which a client found no server was not whole, and is again ten seconds later.
     """
     missing = pc.fill_null(pc.match_substring_regex(answers["error"], _MISSES_REPLICAS), fill_value=False)
     if evidence.notes.membership.operations or not pc.any(missing).as_py():
@@ -304,16 +306,25 @@ def _find_missing_replicas(evidence: Evidence, asked: pa.Table, answers: pa.Tabl
     attained = {_request_of(row) for row in accepted.select(["f", "key", "value"]).to_pylist()}
     whole = WholeTimes(evidence.notes, sorted(evidence.nodes), recovery_ns=_RECOVERY_NS, needs_all=True)
     ends = answers["time"].filter(missing).to_pylist()
+    unreached = list(_list_unreached(asked, answers))
     found = [
         row["index"]
         for row, end in zip(asked.filter(missing).to_pylist(), ends, strict=True)
         if _request_of(row) in attained
         and whole.is_enough(row["time"], end)
+        and not any(begins <= end and row["time"] <= until for begins, until in unreached)
         and not evidence.notes.active(row["time"] - _REJOINED_NS, end)
         and _keeps_its_replicas(evidence.changes, keyspace_of(row["key"]))
     ]
     if found:
         yield f"{len(found)} operations were refused for want of replicas, the first of them op {found[0]}, while every node was whole"
+
+
+def _list_unreached(asked: pa.Table, answers: pa.Table) -> Iterator[tuple[int, int]]:
+    """Yield the times (ns) in which a node had no server for its client, or had one again just before."""
+    without = pc.fill_null(pc.match_substring_regex(answers["error"], _UNREACHED), fill_value=False)
+    for begins, ends in zip(*(each["time"].filter(without).to_pylist() for each in (asked, answers)), strict=True):
+        yield begins, ends + _RECOVERY_NS
 
 
 def _request_of(row: Mapping[str, Any]) -> tuple[str, str | None, str | None]:

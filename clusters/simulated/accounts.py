@@ -131,9 +131,10 @@ class _ByThrift:
 
     def read_version(self, node: Node) -> Shown:
         assert node.server is not None
-        # Real nodes ask all others and list what these answered (`versions`); gossip, which is all that is at hand here, may be old.
         source = {"memory": "statements"} if self._has_tables else {"told_from": "memory"}
-        definition: dict[str, JSON] = {"epoch": None, **source}
+        # Real nodes ask all others and list what these answered; gossip, which is all that is at hand here, may be old. An empty list
+        # says that the reading is of Thrift, whose servers take columns that nothing declared.
+        definition: dict[str, JSON] = {"epoch": None, **source, "versions": {}}
         return Shown("version", None, None, str(node.server.version), definition)
 
     def read_schema(self, node: Node, *, complete: bool) -> Iterator[Shown]:  # noqa: ARG002 - there is no log

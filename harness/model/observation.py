@@ -4,7 +4,7 @@ One row an object in `observations.parquet`; `definition` is JSON by `kind`:
 
 | kind | keyspace, name | id | definition |
 |---|---|---|---|
-| version | null, null | schema version (uuid) | `{"epoch": int or null}`; `memory` where the system shows its memory: `"statements"` or `"columns"`; `memory_error` where it could not be read; `told_from: "memory"` where the disk cannot be (0.7–1.0); `authority` where it is not the disk (`log`, `group0`): the source that decides what the schema is; `group0` and `barrier` where changes go through a Raft group (see below) |
+| version | null, null | schema version (uuid) | `{"epoch": int or null}`; `memory` where the system shows its memory: `"statements"` or `"columns"`; `memory_error` where it could not be read; `told_from: "memory"` where the disk cannot be (0.7–1.0); up to 1.1 `versions`, the node's list of all nodes by version, which is empty on simulated ones; `authority` where it is not the disk (`log`, `group0`): the source that decides what the schema is; `group0` and `barrier` where changes go through a Raft group (see below) |
 | keyspace | ks, null | | `{"replication": {…}, "durable_writes": bool}` |
 | table | ks, t | table id, 32 hex digits | `{"columns": {name: {"type","kind","position"}}, "dropped_columns": {name: {"type","dropped_time"}}, "options": {name: value}, "indexes": {name: {"kind","target"}}}` |
 | view | ks, v | view's id | as table, and `"base_table_id", "base_table_name"` |

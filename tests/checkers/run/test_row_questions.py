@@ -298,7 +298,10 @@ def test_a_read_lists_the_columns_that_it_asked_for() -> None:
     assert strange(*read((), columns=["a", "x"])) == []
 
 
-@pytest.mark.parametrize("version", ['{"versions": {"v": ["127.0.0.1"]}}', '{"told_from": "memory"}'])
+@pytest.mark.parametrize(
+    "version",
+    ['{"versions": {"v": ["127.0.0.1"]}}', '{"memory": "statements", "versions": {}}', '{"told_from": "memory"}'],
+)
 def test_thrift_servers_take_any_column(version: str) -> None:
     thrift = [SHOWN, f"settled n1 version v {version}"]
     assert strange(*inserted(row={"ghost": 1}), shown=thrift) == []

@@ -120,6 +120,23 @@ _READ_ELSEWHERE = Plan(
 )  # fmt: skip
 """The last read of a set asked a data centre that had been cut off when the element was added in the other one, whose reads show it."""
 
+_KILLED_WITHOUT_A_NOTE = Plan(
+    system="simulated:scylladb-6.2", workloads=("schema-churn",), seed=20015, cluster="simulated", nodes=5, time_limit_s=20.0,
+    rate=8.0, restart="together",
+    options={
+        "bugs": "none", "fault.seconds": "4", "fault.within": "20", "invariants": "checked", "relay": "true",
+        "cut.at": "group0/change/g1@93,raft/election/v3@91,raft/election/v3@20,raft/election/v3@33,group0/change/g1@2:n2",
+        "kill.at": "raft/election/v3@35,group0/change/g1@154,group0/change/g1@40,group0/change/g5@27:n2",
+    },
+)  # fmt: skip
+"""A server that was killed at a step refused rows for want of replicas as soon as it was there again: no node counted as not whole."""
+_COLUMNS_THAT_NOTHING_DECLARED = Plan(
+    system="simulated:cassandra-1.1", workloads=("schema-churn",), nemeses=("pause", "packet-loss", "restart", "stop"), seed=20091,
+    cluster="simulated", nodes=5, time_limit_s=20.0, rate=8.0,
+    options={"bugs": "none", "fault.within": "20", "invariants": "checked", "kill.at": "1.1/boot/b3@8"},
+)  # fmt: skip
+"""An ADD never reached its server, and rows named the column: Thrift takes that, and readings of simulated 1.1 did not say that they are Thrift's."""
+
 
 @pytest.mark.parametrize(
     "plan",
@@ -137,6 +154,8 @@ _READ_ELSEWHERE = Plan(
         _REFUSED_FOR_A_MOMENT,
         _QUEUED_BEHIND_A_JOIN,
         _READ_ELSEWHERE,
+        _KILLED_WITHOUT_A_NOTE,
+        _COLUMNS_THAT_NOTHING_DECLARED,
     ],
     ids=lambda plan: str(plan.seed),
 )
