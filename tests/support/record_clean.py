@@ -1,6 +1,6 @@
-"""Record the clean runs of tests/recorded/clean anew, on three real nodes; a few minutes each.
+"""Record the clean runs of tests/recorded/clean anew, on three or four real nodes; a few minutes each.
 
-    python tests/support/record_clean.py cassandra-5.0.9 cassandra-6.0-alpha2 cassandra-1.1.12 cassandra-5.0.9-to-6.0-alpha2
+    python tests/support/record_clean.py cassandra-5.0.9 cassandra-6.0-alpha2 cassandra-1.1.12 cassandra-5.0.9-to-6.0-alpha2 cassandra-6.0-alpha2-ring
 
 A run that is not valid is not kept. `python tests/support/soundness_page.py` counts the score of what was recorded.
 """

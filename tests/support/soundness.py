@@ -16,13 +16,15 @@ from schemaquake.harness.model.records import HISTORY, LOGS, OBSERVATIONS, Recor
 from schemaquake.results.judging.judge import judge
 from schemaquake.workloads.races.scenario import Scenario
 
-__all__ = ["RECORDED", "RUNS", "UPGRADED", "Judge", "clean_run", "plan_of", "scenario_of"]
+__all__ = ["RECORDED", "RING", "RUNS", "UPGRADED", "Judge", "clean_run", "plan_of", "scenario_of"]
 
 FOLDER = Path(__file__).parents[1] / "soundness"
 RECORDED = Path(__file__).parents[1] / "recorded" / "clean"
 UPGRADED = "cassandra-5.0.9-to-6.0-alpha2"
 """A run in which all nodes become another release, and one is killed as it starts as that."""
-RUNS: Sequence[str] = ("perfect", "cassandra-5.0.9", "cassandra-6.0-alpha2", "cassandra-1.1.12", UPGRADED)
+RING = "cassandra-6.0-alpha2-ring"
+"""A run in which a node joins, one moves and one leaves."""
+RUNS: Sequence[str] = ("perfect", "cassandra-5.0.9", "cassandra-6.0-alpha2", "cassandra-1.1.12", UPGRADED, RING)
 
 
 def scenario_of(name: str) -> Path:
@@ -33,6 +35,22 @@ def scenario_of(name: str) -> Path:
 def plan_of(name: str) -> Plan:
     """The plan of a run on three real nodes: the races, one after another."""
     races = {"scenario": str(scenario_of(name)), "mode": "single", "races": "1"}
+    if name == RING:
+        # One race sets a replication factor of 1, so no node may lose its disk.
+        sizes = {"partitions": "2", "partition-rows": "4", "bootstrap.begins_s": "60"}
+        return Plan(
+            system="cassandra:6.0-alpha2",
+            workloads=("scenario", "set", "descriptors"),
+            nemeses=("bootstrap", "move", "decommission"),
+            nodes=4,
+            spares=1,
+            seed=1,
+            time_limit_s=240,
+            ends_after_s=10,
+            rate=1,
+            restart="rolling",
+            options=races | sizes,
+        )
     if name != UPGRADED:
         return Plan(system=name.replace("-", ":", 1), workloads=("scenario",), nodes=3, seed=1, options=races)
     # Races are over before the first node is taken down; the set, at a slow rate, goes on.
