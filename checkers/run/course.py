@@ -167,11 +167,8 @@ def _find_strange_answers(evidence: Evidence) -> Iterator[str]:
         yield "some changes with IF [NOT] EXISTS were answered without whether they changed anything, others with it"
     for operation in (*evidence.changes.all, *evidence.operations(_REPEATED)):
         asked, answer = operation.argument, operation.value
-        if (
-            operation.f != "cql"
-            and isinstance(asked, dict)
-            and operation.key not in {None, _name(asked) or operation.key}
-        ):
+        named = _name(asked) if isinstance(asked, dict) and operation.f != "cql" else ""
+        if named and operation.key not in {None, named}:
             yield f"the question of op {operation.index} names another object than its key"
         if operation.type == "ok" and isinstance(asked, dict) and isinstance(answer, dict):
             strange = sorted(name for name, value in asked.items() if answer.get(name) != value)
@@ -180,7 +177,7 @@ def _find_strange_answers(evidence: Evidence) -> Iterator[str]:
 
 
 def _name(asked: Mapping[str, Any]) -> str:
-    """Return the key of an operation that names an object of the schema: its keyspace, and in it the object or the table of rows."""
+    """Return the key of an operation that names an object of the schema: its keyspace, and in it the object or the table of rows; empty if it names none."""
     return ".".join(str(asked[part]) for part in ("keyspace", "name" if "name" in asked else "table") if part in asked)
 
 
