@@ -189,6 +189,8 @@ class _Kept:
     entries: list[Entry] = field(default_factory=list)
     copied: int = 0
     """The epoch up to which `system_schema` is a copy."""
+    enacted: dict[tuple[str, int], int] = field(default_factory=dict)
+    """The epochs of entries that it has carried out, by their ids: 6.0 keeps them in its table of the log beside its snapshots."""
     unreleased: str = ""
     """The id of a dropped table whose rows are still in the commit log; empty: there is none."""
     slots: dict[int, Slot] = field(default_factory=dict)
@@ -382,8 +384,7 @@ class MetadataLog:
             yield K1
             yield from self._follow(node, (), None)
             yield K3
-            log = _kept(node).entries if self._paxos is not None else self._register.since(0)
-            mine = next((each.epoch for each in log if each.id == entry.id), None)
+            mine = self._committed(node, entry)
             if mine is not None and "own-retry" not in self.flaws and mine <= life.metadata.epoch:
                 return mine
             numbered_entry = entry._replace(epoch=life.metadata.epoch + 1)
@@ -420,6 +421,15 @@ class MetadataLog:
                 yield Sleep(node.kernel.cost_ns(_DDL_LIMIT_NS, 2 * _DDL_LIMIT_NS))
             return numbered_entry.epoch
         return None
+
+    def _committed(self, node: Node, entry: Entry) -> int | None:
+        """Return the epoch at which an entry is in the log already, as far as a member can know (`AbstractLocalProcessor.maybeFailure`).
+
+        Another proposer may have completed it.
+        """
+        if self._paxos is not None:
+            return _kept(node).enacted.get(entry.id)
+        return next((each.epoch for each in self._register.since(0) if each.id == entry.id), None)
 
     def _read_log(self, node: Node) -> Steps:
         """Enact what the log has that this member lacks: by a serial read, or without a majority from the others' own logs.
@@ -648,6 +658,7 @@ class MetadataLog:
                 if self._invariants is not None:
                     self._invariants.enacted(node, entry.epoch, entry.id, life.metadata.epoch)
                 kept.entries.append(entry)
+                kept.enacted[entry.id] = entry.epoch
                 kept.unreleased = _dropped_rows(node, life.metadata, after)
             else:
                 life.buffer = {epoch: each for epoch, each in life.buffer.items() if epoch > life.metadata.epoch}

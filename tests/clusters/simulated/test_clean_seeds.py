@@ -137,6 +137,17 @@ _COLUMNS_THAT_NOTHING_DECLARED = Plan(
 )  # fmt: skip
 """An ADD never reached its server, and rows named the column: Thrift takes that, and readings of simulated 1.1 did not say that they are Thrift's."""
 
+_COMMITTED_BY_ANOTHER = Plan(
+    system="simulated:cassandra-6.0", workloads=("schema-churn",), nemeses=("partition",), seed=21212, cluster="simulated",
+    nodes=5, time_limit_s=20.0, rate=8.0,
+    options={
+        "bugs": "none", "fault.seconds": "4", "fault.within": "20", "invariants": "checked", "log": "paxos", "snapshots": "often",
+        "cut.at": "6.0/paxos/p2@2,6.0/commit/k3@7,6.0/paxos/p2@35,6.0/paxos/p2@28:n5",
+        "kill.at": "6.0/paxos/p2@38,6.0/paxos/p2@37",
+    },
+)  # fmt: skip
+"""A member refused a CREATE INDEX that another had committed for it: a snapshot had been taken, and its own entry was forgotten with it."""
+
 
 @pytest.mark.parametrize(
     "plan",
@@ -156,6 +167,7 @@ _COLUMNS_THAT_NOTHING_DECLARED = Plan(
         _READ_ELSEWHERE,
         _KILLED_WITHOUT_A_NOTE,
         _COLUMNS_THAT_NOTHING_DECLARED,
+        _COMMITTED_BY_ANOTHER,
     ],
     ids=lambda plan: str(plan.seed),
 )

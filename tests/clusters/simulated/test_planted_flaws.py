@@ -65,7 +65,7 @@ PLANTED = {
     "counter-id": Planted(OLD["1.1"], "racing-ddl", options={"races": "3"}, seed=1),
     "nanotime": Planted(OLD["1.1"], "schema-churn", ("kill",), {"mode": "single"}, seed=7, named=CHURN),
     "name-id": Planted(OLD["1.2"], "drop-recreate", ("kill",), {"races": "6"}, seed=3),
-    "purge": Planted(OLD["3.11"], "schema-churn", ("partition",), seed=2, named=CHURN),
+    "purge": Planted(OLD["3.11"], "schema-churn", ("partition",), seed=7, named=CHURN),
     "partial-flush": Planted(
         OLD["3.11"], "create-table", options={"races": "4", "kill.at": "1.1/merge/m2h@20"}, seed=1
     ),
