@@ -16,6 +16,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from schemaquake.harness.model.observation import kind_in_memory
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import plain
 
@@ -374,8 +375,7 @@ def _schema(phase: str, node: str, rows: Sequence[Mapping[str, Any]], parse: _Pa
             continue
         key = (row["keyspace"], row["name"] or "")
         if row["kind"] == "live":
-            kind = definition.get("kind", "")
-            kind = "view" if kind.startswith("materialized") else kind
+            kind = kind_in_memory("live", None, definition) or ""
             subject = (kind, key[0], _bare(key[1]))
             if row["error"] is not None:
                 unanswered.add(subject)

@@ -5,9 +5,9 @@ Such readings are changes (`schemaquake.harness.model.observation`): an object h
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,6 +16,8 @@ from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.node_schemas import PHASES
 from schemaquake.checkers.evidence.schema_changes import SchemaObject
 from schemaquake.checkers.evidence.statements import Statement, parse_statement
+from schemaquake.harness.model.observation import kind_in_memory
+from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import plain
 
 __all__ = ["Place", "Sight", "read_outages", "read_sights"]
@@ -23,6 +25,10 @@ __all__ = ["Place", "Sight", "read_outages", "read_sights"]
 _KINDS: Final = ("version", "keyspace", "table", "view", "type", "function", "aggregate", "live")
 _SAME_MOST: Final = 64
 """The number of samples in a row that are searched for another version."""
+_Name: TypeAlias = tuple[str, str | None, str, str]
+"""Kind of a row, of the object where the row is about a memory, keyspace and name."""
+_Subject: TypeAlias = tuple[str, str, str, str | None]
+"""Node, keyspace, name and kind of an object in memory; kind None: the one of this name that was shown last."""
 
 
 class Place(NamedTuple):
@@ -70,8 +76,8 @@ def read_outages(case: Evidence) -> Mapping[str, Sequence[int]]:
 def _sights(case: Evidence) -> Iterator[Sight]:
     samples = _samples(case.observations)
     last: dict[str, int] = {}
-    subjects: dict[tuple[str, str, str], SchemaObject] = {}
-    following = _following(samples)
+    subjects: dict[_Subject, SchemaObject] = {}
+    following = _following(samples, case.parse)
     for (node, sample), rows in samples.items():
         ends = max(row["time"] for row in rows)
         unread = any(row["kind"] == "version" and "memory_error" in (row["definition"] or "") for row in rows)
@@ -83,22 +89,23 @@ def _sights(case: Evidence) -> Iterator[Sight]:
             definition = None if row["definition"] is None else case.parse(row["definition"])
             sight = _sight(row, definition, subjects, begins=last.get(node, 0), ends=ends)
             if sight is not None:
-                yield replace(sight, corrected=_name(row) in following[node, sample])
+                yield replace(sight, corrected=not following[node, sample].isdisjoint(_names(row, case.parse)))
         last[node] = ends
 
 
 def _following(
     samples: Mapping[tuple[str, int], Sequence[Mapping[str, Any]]],
-) -> Mapping[tuple[str, int], frozenset[tuple[str, str, str]]]:
+    parse: Callable[[str], JSON],
+) -> Mapping[tuple[str, int], frozenset[_Name]]:
     """Map each sample to the objects that the node shows otherwise in its next one under another version.
 
     A node whose version is the same as before is not read again.
     """
-    found: dict[tuple[str, int], frozenset[tuple[str, str, str]]] = {}
-    later: dict[str, list[tuple[Sequence[str | None], frozenset[tuple[str, str, str]]]]] = {}
+    found: dict[tuple[str, int], frozenset[_Name]] = {}
+    later: dict[str, list[tuple[Sequence[str | None], frozenset[_Name]]]] = {}
     for (node, sample), rows in reversed(list(samples.items())):
         version = [row["id"] for row in rows if row["kind"] == "version"]
-        shown = frozenset(map(_name, rows))
+        shown = frozenset(name for row in rows for name in _names(row, parse))
         others = later.setdefault(node, [])
         until = next((place for place, (other, _) in enumerate(reversed(others)) if other != version), len(others))
         found[node, sample] = frozenset().union(*(names for _, names in list(reversed(others))[: until + 1]))
@@ -120,15 +127,19 @@ def _samples(observations: pa.Table) -> Mapping[tuple[str, int], Sequence[Mappin
     return dict(sorted(found.items(), key=lambda item: (max(row["time"] for row in item[1]), item[0])))
 
 
-def _name(row: Mapping[str, Any]) -> tuple[str, str, str]:
-    side = "memory" if row["kind"] == "live" else row["kind"]
-    return side, row["keyspace"] or "", row["name"] or ""
+def _names(row: Mapping[str, Any], parse: Callable[[str], JSON]) -> Sequence[_Name]:
+    """Return the names of the object that a row is about. An earlier release of ours did not tell the kind of one that is gone from memory."""
+    keyspace, name = row["keyspace"] or "", row["name"] or ""
+    if row["kind"] != "live":
+        return [(row["kind"], None, keyspace, name)]
+    kind = kind_in_memory("live", row["id"], None if row["definition"] is None else parse(row["definition"]))
+    return [("live", each, keyspace, name) for each in (_KINDS if kind is None else (kind,))]
 
 
 def _sight(
     row: Mapping[str, Any],
     definition: Any,
-    subjects: dict[tuple[str, str, str], SchemaObject],
+    subjects: dict[_Subject, SchemaObject],
     *,
     begins: int,
     ends: int,
@@ -142,15 +153,16 @@ def _sight(
         return Sight(place=place, begins=begins, ends=ends, subject=subject, definition=definition)
     place = Place(row["node"], "memory")
     if definition is None:
-        known = subjects.get((row["node"], keyspace, name))
+        known = subjects.get((row["node"], keyspace, name, row["id"]))
         return None if known is None else Sight(place=place, begins=begins, ends=ends, subject=known, definition=None)
     text = definition.get("statement")
     if text is None and ("columns" in definition or "refusal" in definition):
         return None
-    kind = "view" if str(definition.get("kind")).startswith("materialized") else str(definition.get("kind"))
+    kind = str(kind_in_memory("live", None, definition))
     statement = None if text is None else parse_statement(kind, text)
     bare = name[1:].split('"', 1)[0] if name.startswith('"') else name.split("(", 1)[0]
-    subject = subjects[row["node"], keyspace, name] = SchemaObject(kind, keyspace, bare)
+    subject = SchemaObject(kind, keyspace, bare)
+    subjects[row["node"], keyspace, name, kind] = subjects[row["node"], keyspace, name, None] = subject
     return Sight(
         place=place,
         begins=begins,

@@ -22,6 +22,7 @@ from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import listing, phase_text, seconds
 from schemaquake.checkers.findings.limits import LIMITS
+from schemaquake.harness.model.observation import kind_in_memory
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.verdict import Anomaly, Doubt
 
@@ -134,6 +135,7 @@ def _last_change(case: Evidence, found: StaleObject, kind: str) -> int | None:
         for sighting in case.sightings(kind)
         if (sighting.node, sighting.keyspace) == (found.node, found.keyspace)
         and (sighting.name or "").partition("(")[0].strip('"') == found.name
+        and kind_in_memory(kind, sighting.id, sighting.definition) in {None, found.kind}
         and (sighting.phase == found.phase or sighting.phase not in PHASES)
     ]
     shown: object = object()

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 import orjson
 
-from schemaquake.harness.model.observation import Observation
+from schemaquake.harness.model.observation import Observation, kind_in_memory
 
 __all__ = ["LastLook", "digest"]
+
+_Name: TypeAlias = tuple[str, str | None, str | None, str | None]
+"""Kind, keyspace and name of a row, and the kind of the object where the row is about one in memory."""
 
 
 class LastLook:
@@ -18,7 +22,7 @@ class LastLook:
     def __init__(self) -> None:
         self.version: str | None = None
         """The schema version of the last reading that was compared."""
-        self._known: dict[tuple[str, str | None, str | None], bytes] = {}
+        self._known: dict[_Name, bytes] = {}
 
     def changes(self, observed: Sequence[Observation]) -> Sequence[Observation]:
         """Return the version of a whole reading (the first row) and its differences from the last look; then remember it.
@@ -27,21 +31,24 @@ class LastLook:
         is still what the next reading is compared with.
         """
         version = observed[0]
-        current = {(o.kind, o.keyspace, o.name): o for o in observed[1:]}
+        current = {_name(o): o for o in observed[1:]}
         unread = self._memory() if "memory_error" in (version.definition or {}) else {}
         changed = [o for key, o in current.items() if self._known.get(key) != digest(o)]
         gone = [
-            replace(version, kind=kind, keyspace=keyspace, name=name, id=None, definition=None)
-            for kind, keyspace, name in self._known
-            # In order, so that a simulation repeats itself.
-            if (kind, keyspace, name) not in current and (kind, keyspace, name) not in unread
+            replace(version, kind=key[0], keyspace=key[1], name=key[2], id=key[3], definition=None)
+            for key in self._known  # in order, so that a simulation repeats itself
+            if key not in current and key not in unread
         ]
         self._known = {**unread, **{key: digest(o) for key, o in current.items()}}
         self.version = version.id
         return [version, *changed, *gone]
 
-    def _memory(self) -> dict[tuple[str, str | None, str | None], bytes]:
+    def _memory(self) -> dict[_Name, bytes]:
         return {key: known for key, known in self._known.items() if key[0] == "live"}
+
+
+def _name(row: Observation) -> _Name:
+    return row.kind, row.keyspace, row.name, kind_in_memory(row.kind, row.id, row.definition)
 
 
 def digest(observation: Observation) -> bytes:

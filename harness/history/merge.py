@@ -66,7 +66,7 @@ def merge_observations(paths: Iterable[Path], started_ns: int, *, keep_going: bo
     read = (_read(path, _OBSERVATIONS, started_ns, keep_going=keep_going) for path in paths)
     journals = [_without_half_a_reading(journal) for journal in read]
     observations = _concatenated(journals, _OBSERVATIONS).drop_columns("left")
-    nodes = pc.rank(observations["node"].cast(pa.string()), tiebreaker="dense").to_numpy()
+    nodes = pc.rank(observations["node"].cast(pa.string()).combine_chunks(), tiebreaker="dense").to_numpy()
     order = np.lexsort((nodes, observations["time"].to_numpy()))
     return _finished(gather(observations, order), started_ns, journals, OBSERVATIONS)
 

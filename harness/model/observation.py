@@ -11,7 +11,7 @@ One row an object in `observations.parquet`; `definition` is JSON by `kind`:
 | type | ks, u | | `{"fields": [[name, type], …]}` |
 | function | ks, f | | `{"arguments": [[name, type], …], "returns": type, "body": text}` |
 | aggregate | ks, g | | `{"arguments": [type, …], "state_function","state_type","final_function"}` |
-| live | ks, object | | what the node's memory says, in its own words (see below): `{"kind": "table", "statement": "CREATE TABLE …"}` |
+| live | ks, object | null; in a row that says that the object is gone, its kind | what the node's memory says, in its own words (see below): `{"kind": "table", "statement": "CREATE TABLE …"}` |
 | log | null, null | | `{"changes": [[id, epoch, description], …], "cut": bool}`: the newest entries of the log of changes that the node keeps, oldest first, and whether there may be older ones; `{"error": words}` where it refuses to tell; final readings only |
 | ring | null, null | | the node's own account of the members: `{"self": member, "peers": {address: member}, "gossip": {address: status} or null, "directory": {address: {"host_id","state","tokens","sequence"}} or null}`, a member being `{"address","host_id","tokens","dc","rack"}`; final readings only |
 | ownership | null, null | | the replicas as the node describes them: `{keyspace: {"ranges": [[start, end, [address, …]], …]}}`, tokens as text, or `{keyspace: {"error": words}}`; final readings of runs that change the topology |
@@ -47,13 +47,13 @@ Final readings (phase `settled` and `restarted`) are complete: what has no row i
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from schemaquake.harness.model.operation import JSON
 
-__all__ = ["KINDS", "Observation", "reading"]
+__all__ = ["KINDS", "Observation", "kind_in_memory", "reading"]
 
 KINDS: Final = (
     "version",
@@ -86,6 +86,17 @@ class Observation:
     id: str | None = None
     definition: JSON = None
     error: str | None = None
+
+
+def kind_in_memory(kind: str, identity: str | None, definition: JSON) -> str | None:
+    """Return the kind of the object that a `live` row is about; None for other rows, and where it is not told.
+
+    Objects of different kinds may share a name: a type and a table, say.
+    """
+    if kind != "live":
+        return None
+    told = definition.get("kind") if isinstance(definition, Mapping) else identity
+    return "view" if str(told).startswith("materialized") else told
 
 
 def reading(*, phase: str, node: str, sample: int) -> Callable[..., Observation]:

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemaquake.checkers.findings.catalogue import prominence_of
+from schemaquake.harness.model.observation import kind_in_memory
 from schemaquake.harness.model.operation import NEMESIS
 from schemaquake.harness.model.protocols import Checker
 from schemaquake.harness.model.records import OBSERVATIONS, Records, keyspace_of, plain
@@ -218,9 +219,9 @@ def _moment_of(records: Records) -> _Moment | None:
     history, observations = plain(records.history), plain(records.observations)
     notes = history.filter(pc.equal(history["process"], NEMESIS)).to_pylist()
     begun = {value.get("phase") for note in notes if note["f"] == "phase" and (value := _value(note))}
-    final = observations.filter(pc.equal(observations["phase"], _FINAL))
-    if len(final):  # before restarts, and so long before the verdict
-        return _final_moment(history, observations, final.to_pylist())
+    final = observations.filter(pc.equal(observations["phase"], _FINAL)).to_pylist()
+    if final:  # before restarts, and so long before the verdict
+        return _final_moment(history, observations, final) if _is_whole(observations, final) else None
     if "main" not in begun or "restart" in begun:
         return None
     disturbing = [note for note in notes if note["f"] in _DISTURBING]
@@ -243,6 +244,13 @@ def _moment_of(records: Records) -> _Moment | None:
         events=dict(_last_events(history)),
         states=states,
     )
+
+
+def _is_whole(observations: pa.Table, final: Sequence[_Row]) -> bool:
+    """Return whether each node that could be read last while the run went on is in the final reading: it is written node by node."""
+    running = observations.filter(pc.equal(observations["phase"], _RUNNING)).to_pylist()
+    last = {row["node"]: row["error"] for row in running if row["kind"] == "version"}
+    return {node for node, error in last.items() if error is None} <= {row["node"] for row in final}
 
 
 def _final_moment(history: pa.Table, observations: pa.Table, rows: Sequence[_Row]) -> _Moment:
@@ -268,7 +276,9 @@ def _states(rows: Iterable[_Row]) -> dict[str, dict[tuple[Any, ...], _Row]]:
     """Take the last row of each object on each node. Samples have what changed since the one before."""
     states: dict[str, dict[tuple[Any, ...], _Row]] = defaultdict(dict)
     for row in rows:
-        states[row["keyspace"] or ""][row["node"], row["kind"], row["name"]] = row
+        definition = None if row["definition"] is None or row["kind"] != "live" else json.loads(row["definition"])
+        inner = kind_in_memory(row["kind"], row["id"], definition)
+        states[row["keyspace"] or ""][row["node"], row["kind"], row["name"], inner] = row
     return states
 
 

@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, TypeAlias
 import orjson
 import pyarrow.compute as pc
 
+from schemaquake.harness.model.observation import kind_in_memory
 from schemaquake.harness.model.records import plain
 from schemaquake.results.report.material import Material
 
@@ -60,6 +61,8 @@ class ObjectLanes:
     kind: str
     name: str
     lanes: tuple[Lane, ...]
+    kind_in_memory: str | None = None
+    """The kind of the object of which this is what the nodes have in memory."""
 
     def states(self) -> tuple[State, ...]:
         """Return every distinct present state of the object, in order of first appearance."""
@@ -112,25 +115,32 @@ def object_lanes(material: Material, keyspace: str) -> tuple[ObjectLanes, ...]:
     answered = _answered(observations.filter(pc.equal(observations.column("kind"), "version")).to_pylist())
     down = set(material.chronicle.never_back())
     objects = sorted(
-        {(row["kind"], row["name"] or keyspace) for row in own if row["kind"] in KINDS_DRAWN},
-        key=lambda found: (KINDS_DRAWN.index(found[0]), found[1]),
+        {(row["kind"], row["name"] or keyspace, _kind_in_memory(row)) for row in own if row["kind"] in KINDS_DRAWN},
+        key=lambda found: (KINDS_DRAWN.index(found[0]), found[1], found[2] or ""),
     )
     lanes = [
         ObjectLanes(
             kind,
             name,
             tuple(
-                _lane(node, [row for row in own if _is(row, kind, name, keyspace, node)], answered, down)
+                _lane(node, [row for row in own if _is(row, kind, name, inner, keyspace, node)], answered, down)
                 for node in material.nodes
             ),
+            inner,
         )
-        for kind, name in objects
+        for kind, name, inner in objects
     ]
     return tuple(one for one in lanes if one.kind != "live" or one.diverges())
 
 
-def _is(row: Mapping[str, Any], kind: str, name: str, keyspace: str, node: str) -> bool:
-    return row["kind"] == kind and (row["name"] or keyspace) == name and row["node"] == node
+def _is(row: Mapping[str, Any], kind: str, name: str, inner: str | None, keyspace: str, node: str) -> bool:
+    return (row["kind"], row["name"] or keyspace, row["node"]) == (kind, name, node) and _kind_in_memory(row) == inner
+
+
+def _kind_in_memory(row: Mapping[str, Any]) -> str | None:
+    if row["kind"] != "live":
+        return None
+    return kind_in_memory("live", row["id"], row["definition"] and orjson.loads(row["definition"]))
 
 
 def _answered(versions: Iterable[Mapping[str, Any]]) -> Mapping[tuple[str, str], int]:

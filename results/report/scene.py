@@ -391,7 +391,7 @@ def _most_telling(
 
 def _draw_object(drawing: _Drawing, one: ObjectLanes, keyspace: str, contested: Sequence[Statement]) -> None:
     colours = {(state.id, state.digest): index % COLOURS for index, state in enumerate(one.states())}
-    kind = "in memory" if one.kind == "live" else one.kind
+    kind = f"in memory: {one.kind_in_memory or 'object'}" if one.kind == "live" else one.kind
     drawing.add("groups", Label(drawing.y + 11, f"{kind} {one.name}"))
     drawing.y += 18
     top = drawing.y

@@ -22,6 +22,7 @@ Observations (phase, nodes, kind, object, words; several phases and nodes are se
     settled n1 version v1 {"epoch": 7}              every reading that has no such line gets version v
     settled n1 log {"changes": [["id", 7, "…"]]}    the log of changes that the node keeps
     settled n1 error NoHostAvailable                the node could not be read
+    @7 running n1 live k.t gone table               (without its kind in runs of 0.1)
     @7 running n1 table k.t gone                    read at 7 ms (running lines else at 500 ms and on, settled at 10 s …)
     settled#2 n1 table k.t id=aa a:int*             a second reading, apart from the first
 
@@ -238,8 +239,8 @@ def _observation(kind: str, text: str) -> dict[str, Any]:
     if kind == "live":
         key, _, statement = text.partition(" ")
         named = _named(key)
-        if statement == "gone":
-            return row | named
+        if statement == "gone" or statement.startswith("gone "):
+            return row | named | {"id": statement[5:] or None}
         if statement.startswith("{"):
             probed = orjson.loads(statement)
             return row | named | {"error": probed.pop("error", None), "definition": _json(probed)}

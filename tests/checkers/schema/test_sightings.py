@@ -467,6 +467,23 @@ def test_a_memory_that_could_not_be_read_shows_nothing_that_is_gone() -> None:
     assert found((), [*shown, silent + '{"epoch": null, "memory": "statements"}']) != []
 
 
+def test_a_type_and_a_table_of_one_name_are_two_objects_in_memory() -> None:
+    alike = (
+        "@20 p1 n2 invoke create-table k.u a:int*",
+        "@25 p1 n2 ok",
+        "@30 p1 n2 invoke drop-table k.u",
+        "@35 p1 n2 ok",
+    )
+    shown = [
+        "@27 running n3 live k.u CREATE TYPE k.u (f0 int, f1 text)",
+        "@27 running n3 live k.u CREATE TABLE k.u (a int PRIMARY KEY)",
+    ]
+    assert found(alike, [*shown, "@40 running n3 live k.u gone table"]) == []
+    (gone,) = found(alike, [*shown, "@40 running n3 live k.u gone type"])
+    assert gone.type == "unexplained-sighting"
+    assert gone.objects == ("k.u",)
+
+
 def test_what_is_older_than_the_history_is_left_open() -> None:
     history = ("@1 p1 n1 invoke alter-options k.t comment=y", "@2 p1 n1 ok")
     records = judged(history, [*FINAL, f"@1 running n1 {table(*MORE)}", "@9 running n1 table k.t gone"])

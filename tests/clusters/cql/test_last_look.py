@@ -30,6 +30,17 @@ def test_what_is_gone_is_told_once() -> None:
     assert told(look.changes(looked("c", memory=None, disk=False))) == [("table", None)]
 
 
+def test_objects_of_two_kinds_with_one_name_are_told_apart_in_memory() -> None:
+    observed = reading(phase="running", node="n1", sample=0)
+    version = looked("a", memory=None, disk=False)[0]
+    kinds = {kind: observed("live", "k", "t", definition={"kind": kind}) for kind in ("type", "materialized view")}
+    look = LastLook()
+    assert len(look.changes([version, *kinds.values()])) == 3
+    assert told(look.changes([version, *kinds.values()])) == []
+    (gone,) = look.changes([version, kinds["type"]])[1:]
+    assert (gone.kind, gone.name, gone.id, gone.definition) == ("live", "t", "view", None)
+
+
 def test_a_memory_that_could_not_be_read_is_not_gone() -> None:
     look = LastLook()
     look.changes(looked("a", memory=MEMORY))

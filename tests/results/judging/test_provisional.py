@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -133,6 +134,26 @@ def test_a_conflict_is_told_before_the_run_is_settled_and_is_in_the_verdict(brok
 def test_nothing_is_told_of_a_run_that_holds(whole, tmp_path):
     assert [*EarlyJudge(until(whole, tmp_path / "run", ends_of(whole, "final-settled"))).look()] == []
     assert [*EarlyJudge(going_on(whole, tmp_path / "early")).look()] == []
+
+
+def test_a_final_reading_that_lacks_a_node_still_is_waited_for(broken, tmp_path):
+    def without(event: dict[str, Any]) -> dict[str, Any]:
+        return event | {"phase": "elsewhere"} if (event.get("phase"), event.get("node")) == ("settled", "n3") else event
+
+    ends = ends_of(broken, "final-settled")
+    assert [*EarlyJudge(until(broken, tmp_path / "run", ends, without)).look()] == []
+    assert len(EarlyJudge(until(broken, tmp_path / "whole", ends)).look()) == 1
+
+
+def test_nothing_is_told_of_objects_of_two_kinds_with_one_name(tmp_path):
+    plan = plan_of("schema-churn", system="simulated:cassandra-6.0", seed=1, options={"bugs": "none"})
+    run = carry_out(plan, tmp_path / "run")
+    live = [
+        row for row in Store(run).merge().observations.to_pylist() if (row["phase"], row["kind"]) == ("settled", "live")
+    ]
+    alike = Counter((row["node"], row["keyspace"], row["name"]) for row in live)
+    assert max(alike.values()) == 2, "the seed is of no use any more"
+    assert [*EarlyJudge(until(run, tmp_path / "early", ends_of(run, "final-settled"))).look()] == []
 
 
 def test_nothing_is_told_twice_or_before_a_reading_that_is_new(broken, tmp_path):

@@ -121,6 +121,17 @@ def test_memory_is_shown_only_where_nodes_remember_differently():
     assert [one.kind for one in object_lanes(saw(*both, live("n1", "a"), live("n2", "b")), "k")] == ["live"]
 
 
+def test_a_type_and_a_table_of_one_name_have_lanes_of_their_own():
+    def live(node: str, kind: str, text: str = "a") -> tuple[float, str, str, str, str, None, str]:
+        return 1, "settled", node, "live", "t", None, f'{{"kind":"{kind}","statement":"{text}"}}'
+
+    both = (answered(1, "settled", "n1"), answered(1, "settled", "n2"))
+    alike = [live("n1", "type"), live("n1", "table"), live("n2", "table"), live("n2", "type")]
+    assert object_lanes(saw(*both, *alike), "k") == ()
+    (one,) = object_lanes(saw(*both, *alike[:3], live("n2", "type", "b")), "k")
+    assert one.kind_in_memory == "type"
+
+
 def test_a_new_session_that_tells_everything_again_is_no_change():
     material = saw(
         answered(1, "running", "n1"),
