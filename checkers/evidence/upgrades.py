@@ -122,8 +122,12 @@ class Upgrades:
         return refuses and mixed is not None and mixed[0] <= completed and invoked <= mixed[1]
 
     def _certainly_mixed_until(self, end: int) -> int:
-        """Return the time up to which changes are certainly not allowed: the last step may allow them before it has ended."""
-        return min([end, *(one.invoked for one in self.operations if one.stage == LAST_STAGE)])
+        """Return the time up to which changes are certainly not allowed: the last step may allow them before it has ended.
+
+        One that is known to have changed nothing allows nothing.
+        """
+        last = (one for one in self.operations if one.stage == LAST_STAGE and one.outcome != "fail")
+        return min([end, *(one.invoked for one in last)])
 
     def side_of(self, node: str | None, invoked: int, completed: int) -> Literal["old", "new"] | None:
         """Return which version the node was all that time; None if it may have changed meanwhile."""

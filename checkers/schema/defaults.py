@@ -498,7 +498,11 @@ def _shown_while_mixed(case: Evidence, parts: PossibleParts) -> Iterator[Shown]:
         yield from (Shown(sight, question, text, question.option) for question, text in entries)
     for sight in case.derive(read_sights):
         is_shown = sight.subject.kind == "index" and sight.statement is not None and parts.is_known(sight.subject)
-        if is_shown and is_mixed(case.notes.upgrades, sight) and not _names_its_kind(sight.subject, parts):
+        if (
+            is_shown
+            and is_mixed(case.notes.upgrades, sight)
+            and not _names_its_kind(parts.values_by(Part(sight.subject, "whole"), sight.ends))
+        ):
             assert sight.statement is not None
             yield Shown(sight, ("class", sight.subject), sight.statement.rpartition(")")[2].strip(" ;"), "its class")
 
@@ -598,7 +602,7 @@ def _asked(schema: NodeSchema, parts: PossibleParts) -> Mapping[_Question, _Answ
         for index, definition in table.indexes.items():
             subject = SchemaObject("index", keyspace, index)
             derived = ("table", keyspace, name) in schema.derived
-            if parts.is_known(subject) and not derived and not _names_its_kind(subject, parts):
+            if parts.is_known(subject) and not derived and not _names_its_kind(parts.values(Part(subject, "whole"))):
                 for side, option, value in _of_index(schema, subject, definition):
                     _answer(asked, _Question(side, "index", option), subject, value)
     _ask_keyspaces(asked, schema, parts)
@@ -629,9 +633,9 @@ def _defaults_of_keyspace(definition: Mapping[str, Any]) -> Iterator[tuple[_Ques
     yield from ((_Question("statement", conditions, name), value) for name, value in _flat(options).items())
 
 
-def _names_its_kind(subject: SchemaObject, parts: PossibleParts) -> bool:
-    """Tell if a change may have asked for an index of a certain class."""
-    return any("using" in value.value for value in parts.values(Part(subject, "whole")))
+def _names_its_kind(values: Iterable[PossibleValue]) -> bool:
+    """Tell if one of these changes asked for an index of a certain class."""
+    return any("using" in value.value for value in values)
 
 
 def _answer(asked: dict[_Question, _Answers], question: _Question, subject: SchemaObject, value: JSON) -> None:

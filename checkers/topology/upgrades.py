@@ -155,6 +155,7 @@ def _judge_end(operation: UpgradeOperation, evidence: Evidence, faults: Sequence
         for change in evidence.operations(SCHEMA_CHANGES)
         if certainly_applied(change)
         and change.completed is not None
+        and change.completed < operation.invoked
         and upgrades.promise_on(change.node, change.invoked, change.completed) is not None
     ]
     then = "every node had become the newer version, and no fault was in place, so the upgrade must come to its end."

@@ -237,11 +237,14 @@ def _elsewhere(run: _Run) -> Iterator[_Draft]:
             for each in group
         }
         met = tuple(sorted(named.values(), key=lambda each: (each.invoked, each.index)))
+        if _is_of_upgrade(run, met, one.places):
+            of_upgrade += one.places
+            continue
         cause = run.cause(met, run.anomalies[_worst(run, one.places)])
         yield _Draft(cause=cause, places=one.places, statements=met, times=tuple(each.invoked for each in met))
     for places in _components(others, lambda place: _links(run, place)):
         met = _met_outside(run, places)
-        if len(met) < 2 and any(_of_mixed_times(run, place) for place in places):
+        if _is_of_upgrade(run, met, places):
             of_upgrade += places
             continue
         times = tuple(one.invoked for one in met)
@@ -284,6 +287,11 @@ def _mixed_times(upgrades: Upgrades, changes: Iterable[Statement]) -> _MixedTime
 def _of_mixed_times(run: _Run, place: int) -> tuple[Statement, ...]:
     """Select the changes of mixed times that an anomaly names."""
     return tuple(run.mixed.changes[op] for op in sorted({*run.anomalies[place].ops} & run.mixed.changes.keys()))
+
+
+def _is_of_upgrade(run: _Run, met: Sequence[Statement], places: Iterable[int]) -> bool:
+    """Return whether anomalies name changes of mixed times, and no two statements that met."""
+    return len(met) < 2 and any(_of_mixed_times(run, place) for place in places)
 
 
 def _of_upgrade(run: _Run, places: Sequence[int]) -> _Draft:

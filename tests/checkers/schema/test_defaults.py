@@ -576,6 +576,25 @@ def test_keyspaces_and_indexes_in_memory_are_compared_while_nodes_are_of_two_rel
             assert set(doubts(at, plain, other)) == {(key,)}, "one of them is wrong"
 
 
+def test_an_index_that_is_made_again_while_versions_are_mixed_may_be_of_another_class() -> None:
+    def doubts(asked: str) -> list[tuple[str, ...]]:
+        lives = [
+            *(f"@40 p9 n1 invoke create-index k.i t a {asked}", "@41 p9 n1 ok"),
+            *("@50 p9 n1 invoke drop-index k.i", "@51 p9 n1 ok"),
+            *("@60 p9 n1 invoke create-index k.i t a", "@61 p9 n1 ok"),
+        ]
+        made = [line for name in "rst" for line in create(name)]
+        running = [
+            f"@{time} running n2 {one}"
+            for time, shown in ((45, " USING 'sai'"), (150, ""), (160, ""))
+            for one in ("keyspace k", f"live k.i CREATE INDEX i ON k.t (a){shown}")
+        ]
+        return odd_ones(verdict([*made, *lives, *UPGRADE], [*(row(name, USUAL) for name in "rst"), *running]))
+
+    assert doubts('{"using": "sai"}') == []
+    assert doubts("{}") == [("k.i",)], "nobody asked for it"
+
+
 def test_a_keyspace_in_memory_is_compared_once_all_nodes_are_of_one_release() -> None:
     text = "k CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}"
 

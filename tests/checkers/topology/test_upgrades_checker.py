@@ -442,9 +442,10 @@ def test_the_end_that_is_not_reached_cites_the_changes_that_were_certainly_taken
         *change("n3", 810, 820, name="after"),
         "@910 p7 n3 invoke create-table k.open a:int*",
     ]
-    (finding,) = verdict(
+    finding, late = verdict(
         *NODES, *refused, *beside, *change("n3", 250, 260), *change("n3", 270, 280, name="u")
     ).anomalies
+    assert (late.type, late.objects) == ("accepted-in-mixed-versions", ("k.after",))
     assert (finding.type, finding.evidence["accepted"], len(finding.ops)) == ("upgrade-does-not-end", 2, 3)
     assert finding.evidence["to"] == NEW
     assert [one["answer"] for one in finding.evidence["attempts"]] == ["mismatching", "no"]
@@ -459,6 +460,18 @@ def test_the_end_that_is_not_reached_cites_the_changes_that_were_certainly_taken
     assert texts(*NODES, *refused, *fault(710, 720, "n2"))[1] == [
         "the end of the upgrade did not succeed, and kill may be why"
     ]
+
+
+def test_an_end_that_was_refused_changes_nothing_and_versions_stay_mixed():
+    refused, unknown = (
+        stage(4, "n1", 700, 800, stage="finish", outcome=outcome, attempts=[REFUSED]) for outcome in ("fail", "info")
+    )
+    types = [verdict(*NODES, *end, *change("n1", 850, 860)).anomalies for end in (refused, unknown)]
+    assert [[one.type for one in found] for found in types] == [
+        ["upgrade-does-not-end", "accepted-in-mixed-versions"],
+        ["upgrade-does-not-end"],
+    ]
+    assert verdict(*NODES, *refused, *change("n1", 850, 860)).anomalies[0].evidence["accepted"] == 0
 
 
 def test_many_changes_are_counted_and_five_of_them_are_shown():

@@ -334,12 +334,12 @@ def test_of_changes_that_never_met_the_last_removal_counts_or_the_last_one() -> 
 # ── in the middle of an upgrade ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def upgraded(outcome: str = "ok") -> ContestedRun:
-    """A run in whose 10th to 20th and 20th to 30th second two nodes become another version; the last step is refused."""
+def upgraded(outcome: str = "ok", end: str = "fail") -> ContestedRun:
+    """A run in whose 10th to 20th and 20th to 30th second two nodes become another version; the last step begins at 50 s."""
     run = ContestedRun()
     run.upgrade("n1", 10, 20, outcome=outcome)
     run.upgrade("n2", 20.5, 30, outcome=outcome)
-    run.upgrade("n2", 50, 51, stage="finish", outcome="fail")
+    run.upgrade("n2", 50, 51, stage="finish", outcome=end)
     return run
 
 
@@ -360,7 +360,7 @@ def test_what_changes_of_mixed_times_brought_about_is_one_finding() -> None:
 
 
 def test_changes_before_or_after_it_and_those_that_met_have_their_own_cause() -> None:
-    run = upgraded()
+    run = upgraded(end="info")
     early = run.ask("n3", add_column("k", "a", "c", "int"), at=8, until=9)
     late = run.ask("n3", add_column("k", "b", "c", "int"), at=52, until=53)
     over = run.ask("n3", add_column("k", "e", "c", "int"), at=9, until=11)
@@ -373,6 +373,13 @@ def test_changes_before_or_after_it_and_those_that_met_have_their_own_cause() ->
     )
     assert {finding.cause.upgrade_to for finding in found.findings} == {None}
     assert {place for finding in found.findings for place in finding.anomalies} == {0, 1, 2, 3}
+
+
+def test_versions_stay_mixed_after_a_last_step_that_was_refused() -> None:
+    run = upgraded()
+    dropped = run.ask("n3", drop_index("k", "i"), at=52, until=53)
+    (finding,) = run.group(anomaly("resurrected-object", "k.i", ops=(dropped,))).findings
+    assert (finding.cause.statements, finding.cause.upgrade_to) == ((), "tcm")
 
 
 @pytest.mark.parametrize("outcome", ["fail", "info"])
