@@ -38,6 +38,8 @@ class TopologyOperation:
     """True if it was to take a node's disk away, and was not refused."""
     takes_down: bool = False
     """True if it takes its nodes down and starts them again, as an upgrade does."""
+    stops_changes: bool = False
+    """True if the schema cannot be changed while it goes on."""
     steps: Sequence[tuple[int, str]] = ()
     """The steps that it was seen at, each with the time (ns) since which it was."""
 
@@ -139,6 +141,7 @@ def _operation(
         limit_s=parameters.get("limit_s"),
         loses_disk=bool(parameters.get("loses_disk")) and (end is None or end[0]["type"] != "fail"),
         takes_down=bool(parameters.get("takes_down")),
+        stops_changes=bool(parameters.get("stops_changes")),
         steps=steps,
     )
 

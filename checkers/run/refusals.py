@@ -10,7 +10,8 @@ admit it (an object exists already, does not exist, or is still in use): unless 
 - through a coordinator that was whole all the time and for a while before, with enough whole nodes beside it;
 - reads and writes of a table that was certainly there: created with an acknowledgement, dropped by no possible change, and
   left alone for a while, in which the change reaches every node. An object of which the history has no CREATE and no possible
-  drop, and none of its keyspace, counts, too.
+  drop, and none of its keyspace, counts, too;
+- schema changes while no operation keeps the schema from being changed. Whether one without a known end still does is a doubt.
 
 An ALTER of unknown outcome may take effect at any time after its begin, once: a storm that it explains then is a doubt.
 
@@ -35,6 +36,7 @@ from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.operation_lines import OperationLines
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import SchemaChanges, SchemaObject, target
+from schemaquake.checkers.evidence.topology_operations import TopologyOperation
 from schemaquake.checkers.findings.argument import Argument, label
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import listing, seconds
@@ -136,7 +138,7 @@ class Refusals:
         """By kind, the longest stretch without an answer that was not a refusal."""
         self.found: list[Storm] = []
         self.doubts: list[Doubt] = []
-        """Storms in which changes of unknown outcome may have taken effect, so late that they explain them."""
+        """Storms that changes of unknown outcome explain if they took effect late, and refusals by an operation that may have ended."""
         paired = evidence.paired().select(
             ["index", "type", "f", "node", "key", "invoked", "completed", "argument", "error"]
         )
@@ -163,6 +165,9 @@ class Refusals:
                     elif doubted.isdisjoint(refusal.index for refusal in storm.refusals):
                         doubted |= {refusal.index for refusal in storm.refusals}
                         self.doubts.append(_doubt(storm, late))
+        for operation in circumstances.without_end:
+            text = f"schema changes were refused after {operation.f} (op {operation.index}), and it is not known whether it had ended"
+            self.doubts.append(Doubt("undecided", text))
 
     def report(self, storm: Storm, operations: OperationLines) -> Anomaly:
         """Report one storm, with the faults that were under way on other nodes."""
@@ -330,6 +335,9 @@ class _Circumstances:
             for needs_all in (False, True)
         }
         self._upgrades = evidence.notes.upgrades
+        self._stops = [operation for operation in evidence.notes.operations if operation.stops_changes]
+        self.without_end: list[TopologyOperation] = []
+        """Those of them of unknown outcome that explained a refusal after their answer."""
         self._tables = _Tables(evidence.changes)
         self._admission = Admission(evidence)
 
@@ -363,8 +371,17 @@ class _Circumstances:
         if row["kind"] == _CHANGE:
             # Each function has its own reasons to be refused, which are not all known; all of them together have none.
             admitted = not part.narrowed or self._admission.is_certain(row["index"])
-            return self._upgrades.may_refuse(begun, ended) or not admitted
+            return self._upgrades.may_refuse(begun, ended) or self._are_stopped(begun, ended) or not admitted
         return not self._tables.are_there(row) or not self._admission.fits(_operation(row), part=bool(part.narrowed))
+
+    def _are_stopped(self, begun: int, ended: int) -> bool:
+        """Return whether an operation that keeps the schema from being changed may have been in effect at that time (ns)."""
+        stopping = [
+            one for one in self._stops if one.invoked <= ended and (one.ends_ns is None or begun <= one.ends_ns)
+        ]
+        sure = [one for one in stopping if one.completed is not None and begun <= one.completed]
+        self.without_end += [one for one in stopping if not sure and one not in self.without_end]
+        return bool(stopping)
 
 
 def _operation(row: Mapping[str, Any]) -> PairedOperation:

@@ -43,7 +43,9 @@ TABLE: Final[Sequence[Outcome]] = (
         "fail",
         "6.0: refused until `nodetool cms initialize`, before anything was done",
     ),
-    Outcome("InvalidRequest", r"Commits are paused", "schema", "fail", "6.0: the metadata service took nothing"),
+    Outcome(
+        "*", r"Commits are paused", "schema", "fail", "6.0: refused before anything was done, as an operator had asked"
+    ),
     Outcome("InvalidRequest", "", "any", "fail", "the coordinator refused it before doing anything"),
     Outcome(
         "ConfigurationException",

@@ -39,7 +39,8 @@ class Reshaping:
         self._nodes = {node.name: node for node in nodes}
         self._founders = [name for name in self._nodes if name not in spares]
         self._spares = tuple(spares)
-        self._were_members = set(self._founders)
+        self._were_members: set[str] = set()
+        """Those that were listed once: one that is not is still to come, a founder at its first start, too."""
         self._states: Mapping[str, MemberState] = {
             name: "absent" if name in spares else "normal" for name in self._nodes
         }
@@ -105,7 +106,7 @@ class Reshaping:
         )
 
     def _state(self, node: SimulatedNode, *, is_listed: bool, alone: bool) -> MemberState:
-        if is_listed or (alone and node.name in self._were_members):
+        if is_listed or (alone and node.name in {*self._were_members, *self._founders}):
             return "normal"
         if node.name in self._were_members:
             return "left"

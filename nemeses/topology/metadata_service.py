@@ -110,6 +110,7 @@ class PauseCommits:
                 begins_s=plan.begins_s,
                 lasts_s=drawn if plan.lasts_s < 0 else plan.lasts_s,
                 overlaps=True,
+                stops_changes=True,
             )
 
         return in_series(plan, context, one)

@@ -178,6 +178,8 @@ class _Life:
     fetching: bool = False
     is_stopped: bool = False
     """True once an entry was refused here that was committed: none after it is carried out."""
+    is_paused: bool = False
+    """True while an operator has this node commit nothing that its own clients ask for."""
 
 
 @dataclass(slots=True)
@@ -235,7 +237,7 @@ class MetadataLog:
         + Sequences.steps
         + PaxosLog.steps
     )
-    verbs: Final = Sequences.verbs | {"reconfigure"}
+    verbs: Final = Sequences.verbs | {"reconfigure", "pause-commits", "resume-commits"}
     takes_own_place = True
     steps_shown = ("PREPARE", "START", "MID")
 
@@ -318,9 +320,15 @@ class MetadataLog:
 
     def reshape(self, node: Node, verb: TopologyVerb, *, about: str | None, argument: str | None) -> Steps:
         """Carry out a change of the ring, or of the metadata service, that an operator asked this node for. Raises ServerSaid."""
+        if verb in {"pause-commits", "resume-commits"}:
+            return self._pause(node, is_paused=verb == "pause-commits")
         if verb == "reconfigure":
             return self.commit(node, _RECONFIGURE, int(argument or 3), limit_ns=_DDL_LIMIT_NS)
         return self._sequences.reshape(node, verb, about=about, argument=argument)
+
+    def _pause(self, node: Node, *, is_paused: bool) -> Steps:
+        yield Sleep(node.kernel.cost_ns(1 * _MS, 20 * _MS))
+        _life(node).is_paused = is_paused
 
     def topology(self, node: Node) -> Topology:
         """Return the topology that a node knows."""
@@ -353,6 +361,8 @@ class MetadataLog:
         """Have the CMS commit an entry, and enact what it answers; returns the entry's epoch. Raises ServerSaid."""
         life = _life(node)
         server = _server(node)
+        if life.is_paused:
+            raise ServerSaid("ServerError", "java.lang.IllegalStateException: Commits are paused, not trying to commit")
         attempts = 0
         while node.kernel.heap.now_ns < deadline_ns:
             cms = life.metadata.cms or self._founders(node)

@@ -497,6 +497,30 @@ def test_nodes_that_become_another_release_may_refuse_changes_if_it_is_said(prom
     assert attempts(IN_A_KEYSPACE, upgrade, calls("create-table k.x a:int*", "fail ServerError: no")) == counted
 
 
+@pytest.mark.parametrize(
+    ("parameters", "end", "counted", "doubts"),
+    [
+        ({"stops_changes": True}, "ok", [], 0),
+        ({"stops_changes": True}, "info", [], 0),
+        ({}, "ok", [14], 0),
+        ({"stops_changes": True}, "ok early", [11], 0),
+        ({"stops_changes": True}, "info early", [], 1),
+        ({"stops_changes": True}, "", [], 1),
+    ],
+)
+def test_an_operation_that_keeps_the_schema_from_being_changed_explains_refusals(
+    parameters: dict[str, bool], end: str, counted: list[int], doubts: int
+) -> None:
+    value = {"operation": 1, "nodes": [], "parameters": parameters, "becomes": {}}
+    done = orjson.dumps({**value, "effect": {"attempts": [], "seconds": 9}}).decode()
+    outcome, _, early = end.partition(" ")
+    operation = [f"@19000 -- invoke pause-commits {orjson.dumps(value).decode()}"]
+    operation += [f"@{21_050 if early else 28_000} -- {outcome} pause-commits {done}"] if end else []
+    groups = (IN_A_KEYSPACE, operation, calls("create-table k.x a:int*", "fail ServerError: Commits are paused"))
+    assert attempts(*groups) == counted
+    assert len([one for one in verdict(*groups).doubts if "pause-commits" in one.text]) == doubts
+
+
 def test_the_longest_stretch_is_told_by_kind_whatever_its_length() -> None:
     def longest(*groups: Iterable[str]) -> dict[str, float]:
         return Refusals(judged([*CREATED, *(line for group in groups for line in group)]), NODES).longest_s

@@ -16,7 +16,9 @@ from schemaquake.clusters.simulated.reshaping import Reshaping
 from schemaquake.clusters.simulated.ring import SPACE
 from schemaquake.clusters.simulated.topology import Moving, even_topology, shown_token, spare_token
 from schemaquake.harness.errors import NotApplicable, PlanError
+from schemaquake.harness.model.records import plain
 from schemaquake.harness.placements.strategies import Factor, Simple
+from schemaquake.results.store.store import Store
 
 NAMES = ("n1", "n2", "n3", "n4")
 TOKENS = [SPACE * number // 37 for number in range(37)]
@@ -173,6 +175,24 @@ def test_a_changed_replication_factor_is_in_the_history_and_quorums_meet(tmp_pat
     assert outcomes(run, "alter-keyspace") == ["invoke", "ok"]
     (change,) = [note["effect"] for note in run.notes("rf-change") if "effect" in note]
     assert [one["command"].split()[0] for one in change["attempts"]] == ["ALTER"] + ["repair"] * 4
+
+
+def test_schema_changes_are_refused_while_commits_are_paused_and_made_afterwards(tmp_path):
+    options = {"bugs": "none", "pause-commits.begins_s": "4", "pause-commits.lasts_s": "6"}
+    run = simulate(
+        tmp_path, "schema-churn", "pause-commits", system=SIX, seed=2, rate=20, time_limit_s=16, options=options
+    )
+    assert (run.verdict.valid, dict(run.types)) == (True, {})
+    events = plain(Store(run.folder).records().history).to_pylist()
+    begun, ended = (note for note in events if note["f"] == "pause-commits")
+    assert ended["type"] == "ok"
+    said = [one for one in events if "Commits are paused" in (one["error"] or "")]
+    assert len(said) > 5
+    assert {one["type"] for one in said} == {"fail"}
+    assert all(begun["time"] < one["time"] < ended["time"] + 1_000_000_000 for one in said)
+    changed = [one["time"] for one in events if one["f"] == "alter-options" and one["type"] == "ok"]
+    assert min(changed) < begun["time"]
+    assert max(changed) > ended["time"]
 
 
 @pytest.mark.parametrize("system", [FIVE, pytest.param(SIX, marks=pytest.mark.long), SCYLLA])
@@ -356,7 +376,11 @@ def test_members_of_a_cluster_of_which_no_node_serves_are_those_that_were_listed
     assert states(reshaping) == {"a": "normal", "b": "normal", "c": "absent"}, "as it is planned"
     for node in nodes:
         node.serving, node.model = object(), listing("a", "c")
-    assert states(reshaping) == {"a": "normal", "b": "left", "c": "normal"}
+    assert states(reshaping) == {"a": "normal", "b": "joining", "c": "normal"}, "the others have not heard of it yet"
+    for listed in (("a", "b", "c"), ("a", "c")):
+        for node in nodes:
+            node.model = listing(*listed)
+        assert states(reshaping) == {"a": "normal", "b": "normal" if "b" in listed else "left", "c": "normal"}
     for node in nodes:
         node.serving = None
     assert states(reshaping) == {"a": "normal", "b": "left", "c": "normal"}
