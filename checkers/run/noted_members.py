@@ -18,6 +18,7 @@ from schemaquake.checkers.evidence.schema_changes import SchemaObject
 from schemaquake.checkers.evidence.upgrades import LAST_STAGE, STAGES
 from schemaquake.checkers.findings.explanation import listing
 from schemaquake.harness.model.membership import MEMBER_STATES, TopologyChange, expected_states
+from schemaquake.harness.model.traits import NemesisTraits
 
 __all__ = ["find_strange_members", "find_strange_operations"]
 
@@ -340,11 +341,11 @@ def _find_strange_steps(evidence: Evidence) -> Iterator[str]:
 def _find_strange_everyday(asked: Note, ended: Note) -> Iterator[str]:
     """Yield where an everyday operation is another one at its end, or its outcome does not follow from its attempts, one after another."""
     parameters, effect = asked.value.get("parameters"), ended.value.get("effect")
-    flags = traits_of(ended.event["f"]).kind_flags
-    if flags is None or not isinstance(parameters, dict) or not isinstance(effect, dict):
+    traits = traits_of(ended.event["f"])
+    if traits.kind_flags is None or not isinstance(parameters, dict) or not isinstance(effect, dict):
         return
     if effect.get("attempts") is not None:
-        yield from _compare_everyday(asked, ended, parameters, effect, flags=flags)
+        yield from _compare_everyday(asked, ended, parameters, effect, traits)
 
 
 def _compare_everyday(
@@ -352,18 +353,20 @@ def _compare_everyday(
     ended: Note,
     parameters: Mapping[str, Any],
     effect: Mapping[str, Any],
-    *,
-    flags: Mapping[str, frozenset[str]],
+    traits: NemesisTraits,
 ) -> Iterator[str]:
     attempts = effect["attempts"]
     kind = parameters.get("kind")
-    wrong = sorted(flag for flag, kinds in flags.items() if (parameters.get(flag) is True) != (kind in kinds))
+    flags = (traits.kind_flags or {}).items()
+    wrong = sorted(flag for flag, kinds in flags if (parameters.get(flag) is True) != (kind in kinds))
     if wrong:
         yield f"its {listing(wrong)} is not that of its kind"
     if not attempts:
         if ended.event["type"] != "fail":
             yield "nothing was attempted, and it was not refused"
         return
+    if ended.event["type"] == "ok" and len(attempts) < (traits.kind_attempts or {}).get(str(kind), 1):
+        yield "it was acknowledged, and fewer commands were carried out than it takes"
     if effect.get("kind", kind) != kind:
         yield "it carried out another kind than was asked for"
     if {attempt["node"] for attempt in attempts} != set(asked.value.get("nodes") or ()):

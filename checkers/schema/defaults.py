@@ -37,6 +37,7 @@ from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.schema.judge import Findings, judge
 from schemaquake.checkers.schema.odd_sightings import Shown, find_odd, is_mixed
 from schemaquake.checkers.schema.possible_parts import DEFAULT, Part, PossibleParts, PossibleValue, list_possible_parts
+from schemaquake.harness.ddl.schema_changes import ALTERS
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict
@@ -240,30 +241,42 @@ def _usual_of_counters(question: _Question, sight: Sight, usual: Mapping[_Questi
 def _find_incomplete_on_the_way(case: Evidence, parts: PossibleParts) -> Iterator[Doubt]:
     """Yield a doubt for each table that lacks an option which every final one of its kind has, or has one that none of them has.
 
-    It was not read as it stands there. Options that changes name, or that follow from the columns, need not be alike.
+    It was not read as it stands there. Options that changes name, or that follow from the columns, need not be alike; but one that no
+    change but the CREATE names is not there once, and not in the final readings of the same table.
     """
     final: dict[tuple[str, str], list[frozenset[str]]] = {}
+    own: dict[tuple[str, SchemaObject], frozenset[str]] = {}
     for schema in case.readings.schemas:
         for side, relations in _relations(schema, parts).items():
             for subject, _, options in relations:
                 final.setdefault((side, subject.kind), []).append(frozenset(options) - _OF_COLUMNS)
-    odd: dict[SchemaObject, tuple[Sight, str]] = {}
+                own[side, subject] = own.get((side, subject), frozenset()) | frozenset(options)
+    odd: dict[SchemaObject, tuple[Sight, str, str]] = {}
     for sight in _relations_on_the_way(case, parts):
         assert sight.definition is not None
         subject = sight.subject
-        rows = final.get(("statement" if sight.place.side == "memory" else _source(case), subject.kind))
+        side = "statement" if sight.place.side == "memory" else _source(case)
+        rows = final.get((side, subject.kind))
         if rows:
             names = frozenset(sight.definition["options"]) - _OF_COLUMNS
             strange = frozenset.intersection(*rows) - names
             strange |= names - frozenset[str]().union(*rows) - parts.names(subject, "option")
-            for name in sorted(strange):
-                odd.setdefault(subject, (sight, name))
-    for subject, (sight, name) in sorted(odd.items()):
-        node = sight.place.node
-        text = (
-            f"at {seconds(sight.ends)} {node} showed it with other options than any other {subject.kind} has ({name})"
-        )
+            others = f"any other {subject.kind} has"
+            if not strange and (side, subject) in own and len(case.changes.creates(subject)) == 1:
+                strange = frozenset(
+                    each for each in names - own[side, subject] if not _is_altered(parts, subject, each)
+                )
+                others = "its own final readings have"
+            if strange:
+                odd.setdefault(subject, (sight, min(strange), others))
+    for subject, (sight, name, others) in sorted(odd.items()):
+        text = f"at {seconds(sight.ends)} {sight.place.node} showed it with other options than {others} ({name})"
         yield Doubt("unread", text, (subject.key,))
+
+
+def _is_altered(parts: PossibleParts, subject: SchemaObject, option: str) -> bool:
+    """Tell if a change other than the CREATE may have set this option."""
+    return any(value.operation.f in ALTERS for value in parts.values(Part(subject, "option", option)))
 
 
 def _find_other_table_on_the_way(case: Evidence, parts: PossibleParts) -> Iterator[Doubt]:

@@ -69,6 +69,8 @@ class NemesisTraits:
     kind_flags: Mapping[str, frozenset[str]] | None = None
     """Of operations whose parameter `kind` says which command they carry out: flag → the kinds whose parameters have it, as in
     `{"takes_down": {"drain"}}`. The checker `run-course` compares each operation with its attempts then. None: operations without kinds."""
+    kind_attempts: Mapping[str, int] | None = None
+    """Of such operations: kind → the commands that an acknowledged one takes at least; one for a kind that is left out."""
     checked_as: str | None = None
     """The name under which the doctor asks each node of a deployed cluster whether the nemesis lacks anything there
     (`OwnLack`), such as `packet filter`; None: the nemesis' own name."""
@@ -116,6 +118,7 @@ _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     "float": (float, int),
     "tuple[str, ...]": (tuple, list),
     "Mapping[str, frozenset[str]] | None": (Mapping, type(None)),
+    "Mapping[str, int] | None": (Mapping, type(None)),
 }
 """The types that a declaration may have, by the annotation of its field."""
 

@@ -52,6 +52,10 @@ _FLAGS: Final[Mapping[str, frozenset[str]]] = {
     "forgets": frozenset({"resetlocalschema", "reloadlocalschema"}),
 }
 """Kinds during which the node need not serve, and kinds after which it need not know what it has shown before, as after a start."""
+_ATTEMPTS: Final[Mapping[str, int]] = {
+    kind: 2 for kind, verbs in _VERBS.items() if kind == "drain" or (len(verbs) > 1 and kind not in _OPTIONAL)
+}
+"""Kinds that take two commands: a service is switched on again, and a drained node started."""
 _BEGINS: Final = (0.05, 0.85)
 """The part of the main phase in which operations begin."""
 _STOP_LIMIT_S: Final = 60.0
@@ -66,6 +70,7 @@ class Everyday:
     needs = frozenset({"topology"})
     keeps_members = True
     kind_flags = _FLAGS
+    kind_attempts = _ATTEMPTS
 
     kinds: tuple[str, ...] = option(
         tuple(kind for kind in _VERBS if kind not in _OPTIONAL),

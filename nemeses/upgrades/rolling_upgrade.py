@@ -158,7 +158,8 @@ def _finish(cluster: Cluster, operation: Fault, name: str, to: str) -> Completio
     again = partial(finish, insists=True)
     second = try_out(operation, again, Recovery(up=partial(all_up, cluster), retry=again))
     attempts = [*completion.value["attempts"], *second.value["attempts"]]
-    return replace(second, value={**second.value, "attempts": attempts})
+    seconds = round(completion.value["seconds"] + second.value["seconds"], 3)
+    return replace(second, value={**second.value, "attempts": attempts, "seconds": seconds})
 
 
 def _target(shared: UpgradeOptions) -> str:

@@ -706,6 +706,8 @@ def test_what_an_everyday_operation_may_say_is_not_strange(lines: list[str]) -> 
         pytest.param(everyday("flush", "ok", FLUSH | {"node": "n2"}), "another node", id="node"),
         pytest.param(everyday("flush", "ok", FLUSH, takes_down=True), "takes_down", id="takes nothing down"),
         pytest.param(everyday("drain", "ok", FLUSH), "takes_down", id="takes the node down"),
+        pytest.param(everyday("gossip", "ok", FLUSH, takes_down=True), "fewer commands", id="off, and never on"),
+        pytest.param(everyday("drain", "ok", FLUSH, takes_down=True), "fewer commands", id="drained, and not started"),
         pytest.param(everyday("scrub", "ok", FLUSH, forgets=True), "forgets", id="forgets nothing"),
         pytest.param(everyday("restore", "ok", SNAPSHOT, REFRESH, argument="other"), "does not name", id="snapshot"),
         pytest.param(

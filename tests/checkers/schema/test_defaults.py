@@ -702,6 +702,22 @@ def test_on_the_way_a_table_has_the_options_of_every_other_one() -> None:
     assert text == "at 0.040 s n2 showed it with other options than any other table has (retry)"
 
 
+def test_an_option_that_only_the_create_names_stays_in_the_row_of_its_table() -> None:
+    def told(*more: str, final: dict[str, Any] = USUAL, asked: str = '{"options": {"more": "NONE"}}') -> list[str]:
+        made = [*create("r"), "@8 p7 n2 invoke create-table k.t a:int* " + asked, "@9 p7 n2 ok", *more]
+        running = [
+            "@30 running n2 keyspace k",
+            f"@30 running n2 {row('t', {**USUAL, 'more': 'NONE'}).partition(' n1,n2 ')[2]}",
+        ]
+        rows = [row("r", {**USUAL, "more": 5}), row("t", final), *running]
+        return [doubt.text for doubt in verdict(made, rows).doubts if doubt.objects == ("k.t",)]
+
+    assert told() == ["at 0.030 s n2 showed it with other options than its own final readings have (more)"]
+    assert told(final={**USUAL, "more": "NONE"}) == []
+    altered = ('@40 p7 n2 invoke alter-options k.t {"options": {"more": "NONE"}}', "@41 p7 n2 ok")
+    assert told(*altered) == [], "a row may leave out what is switched off"
+
+
 def test_on_the_way_an_option_that_a_change_names_may_have_any_value() -> None:
     alter = ['@20 p7 n2 invoke alter-options k.t {"options": {"retry": 5}}', "@21 p7 n2 info no"]
     judgement = seen((30, {**USUAL, "retry": 5}), history=alter)

@@ -163,6 +163,7 @@ def test_a_refused_end_is_insisted_on_only_where_that_is_asked_for(answers, insi
     done = nemesis.operate(cluster, operations[-1])
     assert (done.type, [verb for verb, _ in cluster.asked]) == (outcome, asked)
     assert len(done.value["attempts"]) == len(asked)
+    assert done.value["seconds"] == pytest.approx(sum(attempt["seconds"] for attempt in done.value["attempts"]))
 
 
 def test_no_node_is_taken_down_while_another_is_down():
