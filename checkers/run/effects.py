@@ -8,6 +8,7 @@ counters add up. Effects of nemeses that declare none, or that are not installed
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final
 
@@ -25,6 +26,8 @@ _SENDING: Final = " (sending)"
 """Behind the name of a node whose own filter has its entry, and that misleads packets to others besides."""
 _UNCOUNTED: Final = frozenset({"neighbour", "netem"})
 """Means of dropping packets that need not count them."""
+_COUNTER: Final = re.compile(r' -c (\d+) (\d+)|"packets": (\d+), "bytes": (\d+)')
+"""The packets and bytes that a rule dropped, as iptables and nftables tell them."""
 
 
 def find_false_effects(begin: Mapping[str, Any], end: Mapping[str, Any] | None) -> Iterator[str]:
@@ -180,9 +183,29 @@ def _find_odd_counters(fault: Mapping[str, Any], effect: Mapping[str, Any]) -> I
         yield "was healed, and the packets that its rules dropped are not as many as its effect says"
     elif not packets and not any(piece.get("means") in _UNCOUNTED for piece in pieces):
         yield "was healed, and its rules had dropped no packet"
+    yield from _find_other_rules(_states(fault.get("effect") or {}), _states(effect))
     began = {name.removesuffix(_SENDING) for name in _states(fault.get("effect") or {})}
     if missing := sorted(began - _states(effect).keys() - set(effect.get("gone") or ())):
         yield f"was healed, and its rules were gone from {', '.join(missing)}"
+
+
+def _find_other_rules(begun: Mapping[str, Any], ended: Mapping[str, Any]) -> Iterator[str]:
+    """Yield where a filter had other rules when it was removed than when it was installed, or counted otherwise than they did."""
+    for name, found in sorted(begun.items()):
+        means = found.get("means") if isinstance(found, dict) else None
+        pieces = ended.get(name.removesuffix(_SENDING))
+        same = [piece for piece in pieces if piece.get("means") == means] if isinstance(pieces, list) else []
+        if means is None or means in _UNCOUNTED or len(same) != 1:
+            continue
+        given, left = ([str(rule) for rule in each.get("rules") or ()] for each in (found, same[0]))
+        if [_COUNTER.sub("", rule) for rule in given] != [_COUNTER.sub("", rule) for rule in left]:
+            yield f"was healed, and {name} had other rules than it was given"
+        counts = [[int(count) for count in match if count] for rule in left for match in _COUNTER.findall(rule)]
+        if counts and [sum(count) for count in zip(*counts, strict=True)] != [
+            same[0].get("packets"),
+            same[0].get("bytes"),
+        ]:
+            yield f"was healed, and the rules of {name} counted otherwise than its effect says"
 
 
 _Find = Callable[[Mapping[str, Any], Mapping[str, Any]], Iterator[str]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import orjson
@@ -261,6 +261,34 @@ def test_each_filter_says_how_many_packets_it_dropped() -> None:
 def test_counters_of_rules_add_up(total: int) -> None:
     (said,) = found("partition", rules("-A x"), dropped(3, total), GRUDGE)
     assert "not as many as its effect says" in said
+
+
+IPTABLES = "-A schemaquake_5 -s 10.77.0.2/32 -p tcp{} -j DROP"
+NFTABLES = '[{{"match": {{"right": "10.77.0.2"}}}}, {{"counter": {{"packets": {}, "bytes": {}}}}}, {{"drop": null}}]'
+
+
+@pytest.mark.parametrize(
+    ("means", "given", "left"),
+    [
+        ("iptables", IPTABLES.format(""), IPTABLES.format(" -c 3 180")),
+        ("nftables", NFTABLES.format(0, 0), NFTABLES.format(3, 180)),
+    ],
+)
+def test_a_filter_has_the_rules_that_it_was_given_and_counts_what_they_count(means: str, given: str, left: str) -> None:
+    def said(rules_left: Sequence[str], size: int = 180) -> list[str]:
+        piece = {"means": means, "rules": list(rules_left), "packets": 3, "bytes": size}
+        return found(
+            "partition", rules(given, means=means), {"observed": True, "packets": 3, "nodes": {"n1": [piece]}}, GRUDGE
+        )
+
+    others, counted = (
+        f"was healed, and {text}"
+        for text in ("n1 had other rules than it was given", "the rules of n1 counted otherwise than its effect says")
+    )
+    assert said([left]) == []
+    assert said([left.replace("10.77.0.2", "10.77.0.9")]) == [others]
+    assert said([left, given]) == [others]
+    assert said([left], size=181) == [counted]
 
 
 @pytest.mark.parametrize(("after", "legal"), [(1.0, True), (-1.0, True), (0.5, True), (1.1, False), (-1.1, False)])
