@@ -267,6 +267,14 @@ def _find_strange_reload(evidence: Evidence, asked: Note, ended: Note) -> Iterat
         yield f"it was acknowledged, and no DROP and CREATE of {table.key} was in that time"
     noted = effect if isinstance(effect, dict) else {}
     snapshots, attempts = noted.get("snapshots"), noted.get("attempts")
+    made = {f"{change.f} {change.key}": change.node for change in within}
+    others = [
+        each
+        for each in attempts or ()
+        if each["outcome"] == "ok" and made.get(each["command"], each["node"]) != each["node"]
+    ]
+    if others:
+        yield f"{listing(each['command'] for each in others)} went through another node than its attempts name"
     if snapshots is None and attempts and parameters.get("dated"):
         yield "it does not say when its snapshots began"
     if snapshots is None or not attempts:  # of before they were noted, or nothing was attempted
