@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from schemaquake.harness.errors import ClusterError, PlanError
-from schemaquake.harness.model.membership import SERVING, ChangeOutcome
+from schemaquake.harness.model.membership import SERVING, ChangeOutcome, MemberState
 from schemaquake.harness.model.operation import JSON, Completion
 from schemaquake.harness.model.protocols import Cluster, Fault, MemberListing
 from schemaquake.harness.model.topology import Attempt, ChangesTopology, TopologyVerb
@@ -24,8 +24,10 @@ __all__ = [
     "DEAD_LIMIT_S",
     "Recovery",
     "all_up",
+    "ask_about_dead",
     "changing",
     "lacks",
+    "member_states",
     "refused",
     "serving_members",
     "some_other",
@@ -78,38 +80,49 @@ def lacks(cluster: Cluster, *verbs: TopologyVerb, replaces: bool = False) -> str
     return next((reason for verb in verbs if (reason := cluster.cannot(verb)) is not None), None)
 
 
+def member_states(cluster: Cluster) -> Mapping[str, MemberState]:
+    """Return the state of each node that the cluster lists; empty for a cluster that lists no members. Raises ClusterError."""
+    listed = cluster.members() if isinstance(cluster, MemberListing) else {}
+    return {name: member.state for name, member in listed.items()}
+
+
 def some_other(cluster: Cluster, *names: str) -> str:
     """Return the first node that serves and is none of these, as the one to be asked. Raises ClusterError."""
-    listed = cluster.members() if isinstance(cluster, MemberListing) else {}
-    states = {name: member.state for name, member in listed.items()}
+    states = member_states(cluster)
     for node in cluster.nodes:
-        is_member = states.get(node.name, "normal") in {"normal", "leaving"}
-        if node.name not in names and is_member and node.state() == "running":
+        if node.name not in names and states.get(node.name, "normal") in SERVING and node.state() == "running":
             return node.name
     raise ClusterError(f"no node but {', '.join(names)} runs that could be asked")
 
 
 def serving_members(cluster: Cluster) -> Sequence[str]:
     """Return the members that run, in the order of the nodes."""
-    states = (
-        {name: member.state for name, member in cluster.members().items()} if isinstance(cluster, MemberListing) else {}
-    )
+    states = member_states(cluster)
     return [
         node.name for node in cluster.nodes if states.get(node.name, "normal") in SERVING and node.state() == "running"
     ]
 
 
+def ask_about_dead(cluster: Cluster, name: str, verb: TopologyVerb, *, limit_s: float) -> Attempt:
+    """Ask another node for a change of one that was killed, once the others take it for dead.
+
+    Before that they refuse ("Can't abort bootstrap for NodeId{id=4} - it is alive").
+    """
+    change = changing(cluster)
+    change.await_dead(name, limit_s=DEAD_LIMIT_S)
+    return change.ask(verb, on=some_other(cluster, name), about=name, limit_s=limit_s)
+
+
 def all_up(cluster: Cluster, *but: str) -> bool:
     """Return whether every member serves, but for these nodes; not if no node says who the members are."""
     try:
-        listed = cluster.members() if isinstance(cluster, MemberListing) else {}
+        states = member_states(cluster)
     except ClusterError:  # a later attempt is the one that says so, beside those before it
         return False
-    states = {name: member.state for name, member in listed.items()}
     return all(
         node.state() == "running" and node.await_serving(deadline_s=1).served
         for node in cluster.nodes
-        if node.name not in but and states.get(node.name, "normal") in {"normal", "leaving"}
+        if node.name not in but and states.get(node.name, "normal") in SERVING
     )
 
 

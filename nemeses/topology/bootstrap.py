@@ -12,20 +12,20 @@ from schemaquake.harness.errors import ClusterError
 from schemaquake.harness.model.aim import ShowsSteps
 from schemaquake.harness.model.membership import ChangeOutcome
 from schemaquake.harness.model.operation import Completion
-from schemaquake.harness.model.protocols import Cluster, Context, Fault, MemberListing
+from schemaquake.harness.model.protocols import Cluster, Context, Fault
 from schemaquake.harness.model.topology import Attempt
 from schemaquake.harness.wait import until
 from schemaquake.nemeses.schedule.options import configured
 from schemaquake.nemeses.schedule.targets import named
 from schemaquake.nemeses.topology import standard_options as standard
 from schemaquake.nemeses.topology.attempts import (
-    DEAD_LIMIT_S,
     Recovery,
     all_up,
+    ask_about_dead,
     changing,
     lacks,
+    member_states,
     refused,
-    some_other,
     try_out,
 )
 from schemaquake.nemeses.topology.planning import draw_recovery, in_series, joiners_of, node_serves, plan_joiner
@@ -115,16 +115,11 @@ def leave_half_joined(cluster: Cluster, name: str, *, limit_s: float) -> Attempt
 
 
 def _end_joining(cluster: Cluster, name: str, *, limit_s: float) -> Attempt | None:
-    """Kill the node that joins, and have another one abort its join; None where there is no command for that.
-
-    Before the others take it for dead they refuse ("Can't abort bootstrap for NodeId{id=4} - it is alive").
-    """
+    """Kill the node that joins, and have another one abort its join; None where there is no command for that."""
     named(cluster, [name])[0].kill()
-    change = changing(cluster)
-    if change.cannot("abort-join") is not None:
+    if changing(cluster).cannot("abort-join") is not None:
         return None
-    change.await_dead(name, limit_s=DEAD_LIMIT_S)
-    return change.ask("abort-join", on=some_other(cluster, name), about=name, limit_s=limit_s)
+    return ask_about_dead(cluster, name, "abort-join", limit_s=limit_s)
 
 
 def _is_forgotten(cluster: Cluster, name: str) -> bool:
@@ -132,10 +127,9 @@ def _is_forgotten(cluster: Cluster, name: str) -> bool:
     if isinstance(cluster, ShowsSteps) and cluster.steps([name]):
         return False
     try:
-        listed = cluster.members() if isinstance(cluster, MemberListing) else {}
+        return member_states(cluster).get(name) != "normal"
     except ClusterError:
         return False
-    return name not in listed or listed[name].state != "normal"
 
 
 def _resume(cluster: Cluster, name: str, *, limit_s: float) -> Attempt:

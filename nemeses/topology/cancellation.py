@@ -27,7 +27,7 @@ from schemaquake.harness.wait import tasks, until
 from schemaquake.nemeses.schedule.options import configured
 from schemaquake.nemeses.schedule.targets import named
 from schemaquake.nemeses.topology import standard_options as standard
-from schemaquake.nemeses.topology.attempts import DEAD_LIMIT_S, changing, lacks, refused, some_other
+from schemaquake.nemeses.topology.attempts import ask_about_dead, changing, lacks, refused
 from schemaquake.nemeses.topology.bootstrap import leave_half_joined
 from schemaquake.nemeses.topology.decommission import start_again
 from schemaquake.nemeses.topology.planning import ANY, in_series, joiners_of, node_serves, plan_joiner, plan_leaver
@@ -158,8 +158,7 @@ def _call_back(
     if change.cannot(of_dead) is not None:
         return [change.ask(verb, on=name, limit_s=limit_s)]
     named(cluster, [name])[0].kill()
-    change.await_dead(name, limit_s=DEAD_LIMIT_S)
-    aborted = change.ask(of_dead, on=some_other(cluster, name), about=name, limit_s=limit_s)
+    aborted = ask_about_dead(cluster, name, of_dead, limit_s=limit_s)
     return [aborted, start_again(cluster, name, limit_s=limit_s)]
 
 

@@ -11,13 +11,13 @@ from typing import Final
 
 from schemaquake.harness.model.aim import ShowsSteps
 from schemaquake.harness.model.operation import Completion
-from schemaquake.harness.model.protocols import Cluster, Context, Fault, MemberListing
+from schemaquake.harness.model.protocols import Cluster, Context, Fault
 from schemaquake.harness.model.topology import Attempt, TopologyVerb
 from schemaquake.harness.wait import until
 from schemaquake.nemeses.schedule.options import configured
 from schemaquake.nemeses.schedule.targets import named
 from schemaquake.nemeses.topology import standard_options as standard
-from schemaquake.nemeses.topology.attempts import Recovery, all_up, changing, lacks, try_out
+from schemaquake.nemeses.topology.attempts import Recovery, all_up, changing, lacks, member_states, try_out
 from schemaquake.nemeses.topology.planning import (
     draw_recovery,
     first_place,
@@ -115,5 +115,4 @@ def _is_normal(cluster: Cluster, name: str) -> bool:
     """Return whether a node is a member that neither leaves nor moves, as far as the cluster shows that."""
     if isinstance(cluster, ShowsSteps) and cluster.steps([name]):
         return False
-    listed = cluster.members() if isinstance(cluster, MemberListing) else {}
-    return name not in listed or listed[name].state == "normal"
+    return member_states(cluster).get(name, "normal") == "normal"

@@ -15,7 +15,7 @@ from schemaquake.harness.errors import PlanError
 from schemaquake.harness.model.membership import MemberState
 from schemaquake.harness.model.operation import Completion
 from schemaquake.harness.model.options import option
-from schemaquake.harness.model.protocols import Cluster, Context, Fault, MemberListing
+from schemaquake.harness.model.protocols import Cluster, Context, Fault
 from schemaquake.harness.model.topology import Attempt
 from schemaquake.harness.wait import pause_for
 from schemaquake.nemeses.process.serving import take_down
@@ -28,6 +28,7 @@ from schemaquake.nemeses.topology.attempts import (
     all_up,
     changing,
     lacks,
+    member_states,
     refused,
     some_other,
     try_out,
@@ -100,8 +101,7 @@ class LostMajority:
         """Take the nodes down, have the others recover their group, and remove the dead."""
         limit_s = float(operation.parameters["limit_s"])
         change, dead = changing(cluster), operation.nodes
-        if isinstance(cluster, MemberListing):
-            cluster.members()  # so that their identities are known when they can no longer be asked
+        member_states(cluster)  # so that their identities are known when they can no longer be asked
         behind = operation.parameters.get("behind")
         for name in [behind, *dead] if behind else dead:
             take_down(named(cluster, [str(name)]), str(operation.parameters["how"]), task="taking down a node")

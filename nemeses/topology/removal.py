@@ -12,9 +12,10 @@ from functools import partial
 from random import Random
 from typing import Final
 
+from schemaquake.harness.model.membership import SERVING
 from schemaquake.harness.model.operation import Completion
 from schemaquake.harness.model.options import option, truth
-from schemaquake.harness.model.protocols import Cluster, Context, Fault, MemberListing
+from schemaquake.harness.model.protocols import Cluster, Context, Fault
 from schemaquake.harness.model.topology import Attempt, TopologyVerb
 from schemaquake.nemeses.process.serving import take_down
 from schemaquake.nemeses.schedule.options import configured
@@ -26,6 +27,7 @@ from schemaquake.nemeses.topology.attempts import (
     all_up,
     changing,
     lacks,
+    member_states,
     refused,
     some_other,
     try_out,
@@ -154,8 +156,7 @@ class Assassinate:
 
 def die(cluster: Cluster, name: str, how: str) -> str | None:
     """Take a node down and wait until the others take it for dead; return who does not, or None."""
-    if isinstance(cluster, MemberListing):
-        cluster.members()  # so that its identity is known when it can no longer be asked
+    member_states(cluster)  # so that its identity is known when it can no longer be asked
     take_down(named(cluster, [name]), how, task="taking down a node that is to be dead")
     return changing(cluster).await_dead(name, limit_s=DEAD_LIMIT_S)
 
@@ -177,11 +178,7 @@ def _take_out(cluster: Cluster, operation: Fault, verb: TopologyVerb) -> Complet
         return start_again(cluster, name, limit_s=limit_s)
 
     completion = try_out(operation, take_out, Recovery(up=partial(all_up, cluster, name), retry=take_out, abort=keep))
-    if completion.type != "ok" and _is_member(cluster, name):
+    if completion.type != "ok" and member_states(cluster).get(name, "normal") in SERVING:
         # It was this operation that took the server down, so no other way brings it back.
         start_again(cluster, name, limit_s=limit_s)
     return completion
-
-
-def _is_member(cluster: Cluster, name: str) -> bool:
-    return not isinstance(cluster, MemberListing) or cluster.members()[name].state in {"normal", "leaving"}
