@@ -97,18 +97,6 @@ _RELATIONS: Final[Mapping[str, Sequence[str]]] = {
 """Names of tables and views that objects of other kinds may have, too; none is a function's and an aggregate's, which would be overloads."""
 _NAMED_ALIKE: Final = 0.3
 """The share of objects that may be given the name of a table or view."""
-_NOT_PLAIN: Final = frozenset(
-    {
-        "create-clustered-table",
-        "drop-column-of-type",
-        "alter-gc-grace",
-        "create-index-on-keys",
-        "create-index-on-entries",
-        "create-sai-index-on-entries",
-        "drop-sai-index",
-    }
-)
-"""Statements that are not drawn in plain keyspaces."""
 _PREFERRED: Final = 0.75
 """The share of slots that are filled with an object of the statements that it is to meet, if one fits."""
 
@@ -306,7 +294,7 @@ def drawable(
         statement
         for statement in among
         if statement.features <= features
-        and (every_form or statement.name not in _NOT_PLAIN)
+        and (every_form or statement.plain)
         and all(slot.kind in {"keyspace", *_POOLS} for slot in statement.slots)
     )
 

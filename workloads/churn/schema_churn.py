@@ -40,7 +40,7 @@ from schemaquake.workloads.churn.drawing import PLAIN_TABLES, TABLES, WIDE_TABLE
 from schemaquake.workloads.churn.earlier import read_met
 from schemaquake.workloads.churn.intended import IntendedKeyspace
 from schemaquake.workloads.churn.rounds import Group, Round, Rounds, base_objects
-from schemaquake.workloads.one_a_node import share
+from schemaquake.workloads.one_a_node import share, stands_for_its_node
 from schemaquake.workloads.races.cut import requested_cuts
 from schemaquake.workloads.races.engine import race_keyspace
 from schemaquake.workloads.races.one_by_one import one_by_one, rest
@@ -308,7 +308,7 @@ def _keyspaces(context: Context) -> list[str]:
 
 
 def _fill(worker: Worker, context: Context) -> Iterator[Step]:
-    if worker.index < len(context.nodes):
+    if stands_for_its_node(worker, context):
         for keyspace in _keyspaces(context):
             for table in PLAIN_TABLES:
                 yield _row(keyspace, table, worker, "prepared")
@@ -316,7 +316,7 @@ def _fill(worker: Worker, context: Context) -> Iterator[Step]:
 
 def _probe(worker: Worker, context: Context, phase_label: str) -> Iterator[Step]:
     """Write a row through every coordinator and read it back; a table that is legally gone refuses both."""
-    if worker.index < len(context.nodes):
+    if stands_for_its_node(worker, context):
         for keyspace in _keyspaces(context):
             for table in PLAIN_TABLES:
                 row = _row(keyspace, table, worker, phase_label)
@@ -329,7 +329,7 @@ def _probe(worker: Worker, context: Context, phase_label: str) -> Iterator[Step]
 
 def _read(worker: Worker, context: Context, phase_label: str) -> Iterator[Step]:
     """Read every table at ONE through every coordinator, then at ALL through one, because ALL repairs differences."""
-    if worker.index >= len(context.nodes):
+    if not stands_for_its_node(worker, context):
         return
     everything = [(keyspace, table) for keyspace in _keyspaces(context) for table in TABLES]
     for consistency, some in (("ONE", everything), ("ALL", share(everything, worker, context))):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias
 
 from schemaquake.harness.ddl.rows import WriteForm, delete_row, insert, read_rows, truncate
@@ -154,6 +154,8 @@ class Statement:
     """Features of a system, beside those of its slots' kinds."""
     holds_columns: bool = True
     """False for a table that can have no columns but its own, so that no row of an integer and a text can be written."""
+    plain: bool = True
+    """False for a form that is left out where one of its kind is enough, as in the plain keyspaces of schema churn."""
     variant_of: str | None = None
     """The statement from which it differs only in IF [NOT] EXISTS, in its consistency level, or in the kind of collection. A quick grid leaves it out."""
 
@@ -441,6 +443,10 @@ def _guarded(name: str, slots: tuple[Slot, ...], write: Callable[[Names], Invoke
     return Statement(name, slots, write, frozenset({"cql"}), variant_of=plain)
 
 
+def _not_plain(statement: Statement) -> Statement:
+    return replace(statement, plain=False)
+
+
 _OPTIONS: Final = frozenset({"options", "cql"})
 _DROPS: Final = frozenset({"column-drops"})
 _SAI: Final = frozenset({"sai"})
@@ -474,6 +480,7 @@ SCHEMA: Final[tuple[Statement, ...]] = (
         _clustered_table,
         frozenset({"cql"}),
         holds_columns=False,
+        plain=False,
     ),
     Statement("drop-table", (_slot_of_table("removes"),), lambda names: drop_table(names.keyspace, names["table"])),
     _guarded(
@@ -493,7 +500,7 @@ SCHEMA: Final[tuple[Statement, ...]] = (
     _dropping("drop-static-column", STATIC, _slot_of_clustering("names"), requires=_DROPS),
     _dropping("drop-list-column", LIST, requires=_DROPS | {"collections"}),
     _dropping("drop-map-column", MAP, requires=_DROPS | {"collections"}, variant_of="drop-list-column"),
-    _dropping("drop-column-of-type", "frozen<{type}>", _slot_of_type(), requires=_DROPS),
+    _not_plain(_dropping("drop-column-of-type", "frozen<{type}>", _slot_of_type(), requires=_DROPS)),
     _dropping("drop-column-using-timestamp", INT, requires=_DROPS | {"views"}, timestamp=1_000_000),
     Statement(
         "rename-column",
@@ -507,11 +514,13 @@ SCHEMA: Final[tuple[Statement, ...]] = (
     ),
     _setting("comment", lambda number: {"comment": f"altered by {number}"}, requires=frozenset({"options"})),
     _setting("time-to-live", lambda number: {"default_time_to_live": 864_000 + number}, requires=_OPTIONS),
-    _setting(
-        "gc-grace",
-        lambda number: {"gc_grace_seconds": 864_000 + number},
-        requires=_OPTIONS,
-        variant_of="alter-time-to-live",
+    _not_plain(
+        _setting(
+            "gc-grace",
+            lambda number: {"gc_grace_seconds": 864_000 + number},
+            requires=_OPTIONS,
+            variant_of="alter-time-to-live",
+        )
     ),
     _setting(
         "speculative-retry",
@@ -651,11 +660,11 @@ SCHEMA: Final[tuple[Statement, ...]] = (
         ),
         _index,
     ),
-    _indexing("keys"),
-    _indexing("entries"),
+    _not_plain(_indexing("keys")),
+    _not_plain(_indexing("entries")),
     Statement("create-sai-index", _slots_of_index("makes", ANY, index_class=STORAGE_ATTACHED), _index, _SAI),
     _indexing("keys", index_class=STORAGE_ATTACHED),
-    _indexing("entries", index_class=STORAGE_ATTACHED),
+    _not_plain(_indexing("entries", index_class=STORAGE_ATTACHED)),
     Statement("drop-index", _slots_of_index("removes"), lambda names: drop_index(names.keyspace, names["index"])),
     _guarded(
         "drop-index-if-exists",
@@ -667,6 +676,7 @@ SCHEMA: Final[tuple[Statement, ...]] = (
         _slots_of_index("removes", index_class=STORAGE_ATTACHED),
         lambda names: drop_index(names.keyspace, names["index"]),
         _SAI,
+        plain=False,
         variant_of="drop-index",
     ),
 )
