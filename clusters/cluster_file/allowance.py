@@ -13,9 +13,9 @@ from typing import NamedTuple
 from schemaquake.clusters.cluster_file.model import ClusterFile
 from schemaquake.clusters.systems import server_options
 from schemaquake.harness.errors import FaultNotAllowed, PlanError
-from schemaquake.harness.faults.executor import compose
 from schemaquake.harness.faults.owners_limits import most_down
 from schemaquake.harness.faults.requests import requested_faults
+from schemaquake.harness.faults.schedule import compose
 from schemaquake.harness.model.aim import Aim
 from schemaquake.harness.model.context import Context
 from schemaquake.harness.model.plan import Plan

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from schemaquake.harness.faults.executor import compose
 from schemaquake.harness.faults.requests import requested_faults
+from schemaquake.harness.faults.schedule import compose
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.protocols import (

@@ -22,10 +22,10 @@ from types import FrameType
 from schemaquake.harness.console import configure_logging, progress
 from schemaquake.harness.errors import EnvironmentLacks, ExitCode, NotApplicable, SchemaquakeError
 from schemaquake.harness.faults.client_requests import ClientRequests
-from schemaquake.harness.faults.executor import FaultSchedule
 from schemaquake.harness.faults.ledger import FILE_NAME, Ledger
 from schemaquake.harness.faults.membership import Roster, TopologyOperations
 from schemaquake.harness.faults.requests import nemeses_of, requested_faults
+from schemaquake.harness.faults.schedule import FaultSchedule
 from schemaquake.harness.history.journal import Journal, start_clock, sync_regularly
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.plan import Plan
@@ -167,7 +167,7 @@ class Conductor:
                     ),
                 ),
             )
-            stack.callback(faults.heal_everything)
+            stack.callback(faults.stop)
             in_two = starts_in_two(plan, cluster)
             with notes.phase("boot"):
                 for boot in cluster.start() if in_two is None else in_two.start_first():

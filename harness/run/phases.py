@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Final, Literal
 
 from schemaquake.harness.errors import ClusterError, NodeDied
-from schemaquake.harness.faults.executor import FaultSchedule
 from schemaquake.harness.faults.requests import server_restart
+from schemaquake.harness.faults.schedule import FaultSchedule
 from schemaquake.harness.model.observation import Observation
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.plan import Plan
@@ -106,7 +106,7 @@ class Phases:
             # The workers of spares begin when their node has joined.
             self._main([*everybody, *self._following.spares])
         with self._notes.phase("heal"):
-            self._faults.heal_everything()
+            self._faults.stop()
             serving = self._bring_back(self._following.look("heal"))
         self._judge("settled", serving)
         if self._plan.restart != "none":

@@ -23,7 +23,7 @@ import orjson
 import schemaquake
 from schemaquake.harness.console import clock_of_the_command
 from schemaquake.harness.errors import DamagedFile, ExitCode, HistoryError, PlanError
-from schemaquake.harness.faults.executor import compose
+from schemaquake.harness.faults.schedule import compose
 from schemaquake.harness.model.plan import CLUSTER_FILE, Plan
 from schemaquake.harness.model.protocols import HasDataCenters, PreparesSpares, Provider, TopologyNemesis
 from schemaquake.harness.registry import load

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from schemaquake.harness.errors import ClusterError, HealError, NodeDied, NodeUnreachable, PlanError, StartTimeout
-from schemaquake.harness.faults.executor import FaultExecutor, FaultFailed, FaultSchedule, FaultSkipped, compose
+from schemaquake.harness.faults.executor import FaultExecutor, FaultFailed, FaultSkipped
 from schemaquake.harness.faults.ledger import FILE_NAME, Ledger, read_ledger
+from schemaquake.harness.faults.schedule import FaultSchedule, compose
 from schemaquake.harness.model.protocols import Context, Fault, FaultRequest
 from schemaquake.harness.wait import until
 
@@ -350,7 +351,6 @@ def test_stopping_ends_what_is_in_place_and_begins_nothing_more(bench):
     assert sorted(bench.told) == [("fault-begins", 0), ("fault-ends", 0), ("fault-skipped", 1)]
     assert late.log == []
     schedule.stop()
-    schedule.heal_everything()
     assert early.log == ["inject 0", "heal 0"]
 
 
@@ -440,7 +440,7 @@ def test_a_note_that_cannot_be_written_ends_the_run_and_the_fault(bench):
 
 def test_a_requested_fault_is_in_place_from_start_to_stop_beside_others_and_in_the_ledger(bench, monkeypatch):
     partition = Blow(name="partition", disturbs="packets")
-    monkeypatch.setattr("schemaquake.harness.faults.executor.load", lambda kind, name: partition)
+    monkeypatch.setattr("schemaquake.harness.faults.schedule.load", lambda kind, name: partition)
     killing = Blow(name="kill", plan=((0.01, 0.5, ("n1",)),))
     wanted = FaultRequest(nemesis="partition", nodes=("n1", "n2"), parameters={"ports": "storage"})
     schedule = bench.schedule(killing, requested=[wanted])
@@ -458,7 +458,7 @@ def test_a_requested_fault_is_in_place_from_start_to_stop_beside_others_and_in_t
 
 def test_a_requested_fault_that_cannot_be_injected_keeps_the_main_phase_from_beginning(bench, monkeypatch):
     partition = Blow(name="partition", disturbs="packets", inject_error=ClusterError("no packet filter"))
-    monkeypatch.setattr("schemaquake.harness.faults.executor.load", lambda kind, name: partition)
+    monkeypatch.setattr("schemaquake.harness.faults.schedule.load", lambda kind, name: partition)
     schedule = bench.schedule(Blow(name="kill"), requested=[FaultRequest(nemesis="partition", nodes=("n1",))])
     with pytest.raises(FaultFailed):
         schedule.start()

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from schemaquake.harness.errors import ClusterError, FaultNotAllowed, HealError, NodeDied, NodeUnreachable
-from schemaquake.harness.faults.executor import FaultExecutor, FaultFailed, FaultSchedule
+from schemaquake.harness.faults.executor import FaultExecutor, FaultFailed
 from schemaquake.harness.faults.ledger import FILE_NAME, Ledger, read_ledger
+from schemaquake.harness.faults.schedule import FaultSchedule
 from schemaquake.harness.model.protocols import Context, Fault, Undo
 
 

@@ -9,8 +9,9 @@ import pytest
 from test_faults import Bench, Blow, Servers, context
 
 from schemaquake.harness.errors import ClusterError
-from schemaquake.harness.faults.executor import FaultSchedule, FaultSkipped
+from schemaquake.harness.faults.executor import FaultSkipped
 from schemaquake.harness.faults.owners_limits import most_down, nodes_down
+from schemaquake.harness.faults.schedule import FaultSchedule
 from schemaquake.harness.model.protocols import Fault
 from schemaquake.harness.registry import load
 from schemaquake.harness.wait import until

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from schemaquake.harness.cli.command_line import _run
-from schemaquake.harness.faults.executor import compose
+from schemaquake.harness.faults.schedule import compose
 from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.registry import load
 from schemaquake.results.runs.dry_run import dry_run
