@@ -16,6 +16,7 @@ from schemaquake.harness.cli.sections import COMPARE
 from schemaquake.harness.console import configure_logging, stderr, write_line
 from schemaquake.harness.errors import ExitCode, JournalError, PlanError
 from schemaquake.results.runs.cluster_choice import usual_cluster
+from schemaquake.results.runs.interrupting import interruptible
 from schemaquake.results.runs.option_lists import refuse_no_budget, split
 from schemaquake.results.runs.resuming import resuming
 
@@ -204,10 +205,11 @@ def _refuse_unraceable(plan: GridPlan, demands: Mapping[str, Demands], able: Map
 
 def _closest(cells: Sequence[Any]) -> list[Any]:
     """Return the first cell of each pair of statements, which come with the closest relation first; variants are left out."""
-    order = {"same": 0, "names": 1, "crossed": 2, "siblings": 3, "name": 4, "keyspace": 5}
+    from schemaquake.workloads.statements.meetings import RELATIONS  # noqa: PLC0415 - as above
+
     first: dict[tuple[str, ...], Any] = {}
     plain = [cell for cell in cells if all(statement.variant_of is None for statement in cell.statements)]
-    for cell in sorted(plain, key=lambda one: order[one.relation]):
+    for cell in sorted(plain, key=lambda one: RELATIONS.index(one.relation)):
         first.setdefault(tuple(statement.name for statement in cell.statements), cell)
     return list(first.values())
 
@@ -225,7 +227,6 @@ def _carry_out(
 ) -> ExitCode:
     from schemaquake.results.grid.page import headline_of  # noqa: PLC0415 - as above
     from schemaquake.results.grid.session import GridSession  # noqa: PLC0415
-    from schemaquake.results.matrix.commands import interruptible  # noqa: PLC0415
     from schemaquake.results.summary.cell import document_of  # noqa: PLC0415
 
     def look(schedule: GridSchedule, done: DoneBatch) -> None:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import logging
-import signal
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -20,6 +17,7 @@ from schemaquake.harness.console import configure_logging, stderr
 from schemaquake.harness.errors import ExitCode, PlanError
 from schemaquake.harness.installed_options import refuse_undeclared
 from schemaquake.results.runs.cluster_choice import usual_cluster
+from schemaquake.results.runs.interrupting import interruptible
 from schemaquake.results.runs.option_lists import named_values, split
 from schemaquake.results.runs.resuming import resuming
 from schemaquake.results.store.progress import plan_differences
@@ -27,7 +25,7 @@ from schemaquake.results.store.progress import plan_differences
 if TYPE_CHECKING:
     from schemaquake.results.matrix.matrix_plan import Condition, MatrixPlan, Preset
 
-__all__ = ["interruptible", "register"]
+__all__ = ["register"]
 
 log = logging.getLogger(__name__)
 
@@ -305,24 +303,6 @@ def exit_code(matrix: Any, ending: str) -> ExitCode:
     if "broke" in states:
         return ExitCode.INVALID
     return ExitCode.UNKNOWN if states & {"unknown", "not run"} or "held" not in states else ExitCode.VALID
-
-
-@contextmanager
-def interruptible() -> Iterator[None]:
-    """Raise KeyboardInterrupt on SIGTERM and SIGHUP, as on Ctrl-C, once."""
-
-    def interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
-        for number in signals:
-            signal.signal(number, signal.SIG_IGN)
-        raise KeyboardInterrupt
-
-    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, interrupt) for number in signals}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _conditions(modes: Sequence[str] | None, nemeses: Sequence[str] | None) -> tuple[Condition, ...] | None:

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import combinations_with_replacement, product
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, get_args
 
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.steps import Invoke
@@ -38,10 +38,12 @@ from schemaquake.workloads.statements.description import (
     declared,
 )
 
-__all__ = ["Meeting", "Relation", "changed_and_named", "meetings"]
+__all__ = ["RELATIONS", "Meeting", "Relation", "changed_and_named", "meetings"]
 
 Relation: TypeAlias = Literal["same", "names", "crossed", "siblings", "name", "keyspace"]
 """Relations of two statements' objects: one subject; the subject of one is named by the other; each names what the other changes; subjects in one table, type …; two subjects of one name; subjects in one keyspace."""
+RELATIONS: Final[tuple[Relation, ...]] = get_args(Relation)
+"""All of them, the closest first."""
 
 Node: TypeAlias = tuple[int, str]
 """A slot of a race: side and slot name."""
