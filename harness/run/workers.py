@@ -50,8 +50,11 @@ __all__ = ["ProcessCrew"]
 _PATIENCE_S: Final = 5.0
 """The time in seconds that workers have to end after a failure; later ones are not waited for."""
 
+_END_LIMIT_S: Final = 5.0
+"""The time that a process has to end after it was asked to, and after it was killed."""
+
 _LOOK_EVERY_NS: Final = 250_000_000
-"""The interval in seconds at which a sleeping worker checks whether the phase is over."""
+"""The interval at which a sleeping worker checks whether the phase is over."""
 
 _S: Final = 1_000_000_000
 
@@ -206,7 +209,9 @@ class ProcessCrew:
         """End the processes; idempotent."""
         self._halt()
         for process in self._processes.values():
-            process.stop()
+            process.ask_to_end()  # all of them first, so that they end at once
+        for process in self._processes.values():
+            process.end()
 
 
 class _WorkerProcess:
@@ -239,7 +244,7 @@ class _WorkerProcess:
         try:
             kind, text = self.pipes[verb].recv()
         except (EOFError, OSError):
-            self.process.join(5)
+            self.process.join(_END_LIMIT_S)
             words = f"the worker process of {self.node} ended by itself, exit code {self.process.exitcode}"
             return WorkerFailed(words), None
         match kind:
@@ -253,14 +258,17 @@ class _WorkerProcess:
                 return WorkerFailed(text), None
         return WorkerFailed(f"a worker of {self.node} failed:\n{text}"), None
 
-    def stop(self) -> None:
-        """Ask the process to end, then end it."""
+    def ask_to_end(self) -> None:
+        """Ask the process to close its sessions and journals, and to end."""
         with suppress(OSError):
             self.pipes["phase"].send(None)
-        self.process.join(3)
+
+    def end(self) -> None:
+        """Wait for the end of the process, or kill it if it takes too long."""
+        self.process.join(_END_LIMIT_S)
         if self.process.is_alive():
             self.process.kill()
-            self.process.join(5)
+            self.process.join(_END_LIMIT_S)
 
 
 # ── inside a worker process ──────────────────────────────────────────────────────────────────────────────────────────
@@ -391,14 +399,10 @@ class _ThreadedWorker:
 
     def run(self, order: PhaseOrder) -> str | None:
         """Carry out one phase. Returns the reason if this worker ended it early, else None."""
-        stopped, place, ends_at_ns = self._signals.stopped, self._signals.place, order.ends_at_ns
+        signals, place, ends_at_ns = self._signals, self._signals.place, order.ends_at_ns
 
         def is_over() -> bool:
-            return (
-                bool(stopped.value)
-                or place.value == _GONE
-                or (ends_at_ns is not None and time.monotonic_ns() >= ends_at_ns)
-            )
+            return signals.is_over() or (ends_at_ns is not None and time.monotonic_ns() >= ends_at_ns)
 
         if place.value == _ABSENT:
             order = replace(order, meetings=False)
@@ -413,7 +417,7 @@ class _ThreadedWorker:
         elif ending.how == "finished":
             self._meeting_point.leave()
         if ending.how == "unmet":
-            stopped.value = 1
+            signals.stopped.value = 1
         self.journal.sync()
         return ending.because
 
