@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final, Literal
-
-import orjson
 
 from schemaquake.harness.errors import HistoryError
 from schemaquake.harness.wait import pause_for
@@ -25,8 +19,8 @@ from schemaquake.results.grid.page import GridState, render_grid_html
 from schemaquake.results.grid.plan import Batch, GridPlan
 from schemaquake.results.grid.schedule import GridSchedule
 from schemaquake.results.grid.tally import GridCell, cells_table, tally
-from schemaquake.results.matrix.executor import has_ended, limit_s
 from schemaquake.results.matrix.machine import KEPT_FREE_MB, available_mb
+from schemaquake.results.runs.separate_run import SeparateRun
 from schemaquake.results.store.atomic import write_bytes
 from schemaquake.results.store.store import write_table
 from schemaquake.workloads.statements.meetings import Meeting
@@ -38,24 +32,13 @@ log = logging.getLogger(__name__)
 Ending = Literal["known", "time is up", "interrupted"]
 
 _LOOK_EVERY_S: Final = 0.2
-_GRACE_S: Final = 90.0
 _DRAWN_EVERY_S: Final = 60.0
 
 
-@dataclass(slots=True)
-class _Process:
-    """The process of one batch."""
-
+@dataclass(frozen=True, slots=True)
+class _Racing:
     batch: Batch
-    popen: subprocess.Popen[bytes]
-    plan_file: Path
-    before: frozenset[str]
-    """Names of the runs' folders that were there before it began."""
-    answer: Path
-    log: Path
-    began: float
-    limit_s: float
-    asked: float | None = None
+    run: SeparateRun
 
 
 @dataclass(slots=True)
@@ -83,7 +66,7 @@ class GridSession:
     cells: Mapping[str, Sequence[Meeting]]
     memory_mb: Mapping[str, int]
     argv: Sequence[str] = (sys.executable, "-m", "schemaquake.results.grid.one_batch")
-    _processes: list[_Process] = field(default_factory=list)
+    _racing: list[_Racing] = field(default_factory=list)
     _drawn: float = field(default_factory=time.monotonic)
 
     def run(
@@ -138,7 +121,7 @@ class GridSession:
             late = ends is not None and time.monotonic() >= ends
             while not late and self._has_room(jobs) and (batch := self._affordable(schedule)) is not None:
                 self._begin(batch)
-            if not self._processes:
+            if not self._racing:
                 return "time is up" if late else "known"
             pause_for(_LOOK_EVERY_S)
             for done in self._ended():
@@ -151,72 +134,34 @@ class GridSession:
 
     def _has_room(self, jobs: int) -> bool:
         """Return True if one more cluster may be started: a batch that is being judged has none, but needs a core."""
-        if len(self._processes) > jobs:
+        if len(self._racing) > jobs:
             return False
-        return sum(not has_ended(self.folder.runs, one.plan_file, one.before) for one in self._processes) < jobs
+        return sum(one.run.has_cluster() for one in self._racing) < jobs
 
     def _affordable(self, schedule: GridSchedule) -> Batch | None:
         """Return the next batch if its cluster fits into the memory, or if nothing runs."""
-        if self._processes and available_mb() - KEPT_FREE_MB < max(self.memory_mb.values()):
+        if self._racing and available_mb() - KEPT_FREE_MB < max(self.memory_mb.values()):
             return None
         return schedule.next()
 
     def _begin(self, batch: Batch) -> None:
-        plan = self.plan.run_plan(batch)
-        stem = f"{batch.number:04d}-{os.getpid()}"
-        plan_file, answer, said = (self.folder.logs / f"{stem}.{end}" for end in ("plan.json", "answer.json", "log"))
-        plan_file.write_bytes(orjson.dumps(plan.to_json()))
-        before = frozenset(path.name for path in self.folder.runs.iterdir())
-        with said.open("wb") as output:
-            # A session of its own: this process forwards Ctrl-C, once.
-            popen = subprocess.Popen(
-                [*self.argv, str(plan_file), str(self.folder.runs), str(answer)],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
-        begun = time.monotonic()
-        self._processes.append(_Process(batch, popen, plan_file, before, answer, said, begun, limit_s(plan)))
+        name = f"{batch.number:04d}-{os.getpid()}"
+        run = SeparateRun(self.argv, self.plan.run_plan(batch), name=name, runs=self.folder.runs, logs=self.folder.logs)
+        self._racing.append(_Racing(batch, run))
 
     def _ended(self) -> list[DoneBatch]:
         """Return the batches that ended since the last call; end those that hang."""
-        now = time.monotonic()
-        for one in self._processes:
-            if one.asked is None and now - one.began > one.limit_s:
-                log.warning("ending a batch that hangs", extra={"batch": one.batch.id})
-                self._ask(one)
-            elif one.asked is not None and now - one.asked > _GRACE_S:
-                one.popen.kill()
-        over = [one for one in self._processes if one.popen.poll() is not None]
-        self._processes = [one for one in self._processes if one not in over]
-        return [DoneBatch(one.batch, _answer(one)) for one in over]
+        for one in self._racing:
+            one.run.end_if_overdue()
+        over = [one for one in self._racing if one.run.has_ended()]
+        self._racing = [one for one in self._racing if one not in over]
+        return [DoneBatch(one.batch, one.run.read_answer(BatchFacts.from_json, refused)) for one in over]
 
     def _stop(self, schedule: GridSchedule) -> None:
         """End every batch that runs; each is healed and torn down, and raced again another time."""
-        for one in self._processes:
+        for one in self._racing:
             schedule.given_up(one.batch)
-            self._ask(one)
-        while self._processes:
+            one.run.ask_to_end()
+        while self._racing:
             pause_for(_LOOK_EVERY_S)
             self._ended()
-
-    def _ask(self, one: _Process) -> None:
-        if one.asked is None:
-            one.asked = time.monotonic()
-            with suppress(ProcessLookupError):
-                one.popen.send_signal(signal.SIGTERM)
-
-
-def _answer(one: _Process) -> BatchFacts:
-    """Read the facts that the batch's process wrote. If it wrote none, its log gives the reason."""
-    try:
-        return BatchFacts.from_json(orjson.loads(one.answer.read_bytes()))
-    except (FileNotFoundError, orjson.JSONDecodeError):
-        lines = one.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-        why = "the run hung and was ended" if one.asked else f"its process ended with exit code {one.popen.returncode}"
-        return refused(
-            f"{why}; its last output: {lines[-1][:300] if lines else 'nothing'}",
-            applicable=True,
-            seconds=time.monotonic() - one.began,
-        )

@@ -10,11 +10,13 @@ from virtual_executor import shows
 
 from schemaquake.harness.wait import until
 from schemaquake.results.matrix import executor as module
-from schemaquake.results.matrix.executor import Processes, limit_s
+from schemaquake.results.matrix.executor import Processes
 from schemaquake.results.matrix.facts import RunFacts
 from schemaquake.results.matrix.machine import IdleShare, available_mb
 from schemaquake.results.matrix.matrix_folder import MatrixFolder
 from schemaquake.results.matrix.matrix_plan import Condition, MatrixPlan, Unit
+from schemaquake.results.runs import separate_run
+from schemaquake.results.runs.separate_run import limit_s
 
 # No recipe starts it: refused in a moment, by a real process.
 PLAN = MatrixPlan(systems=("cassandra:99.1",), workloads=("drop-type",))
@@ -33,8 +35,8 @@ def processes(tmp_path):
     made = Processes(PLAN, MatrixFolder.create(tmp_path, PLAN, {}))
     yield made
     for one in made._running.values():
-        one.process.kill()
-        one.process.wait()
+        one.run.process.kill()
+        one.run.process.wait()
 
 
 def answer(processes, limit_s=60):
@@ -43,12 +45,12 @@ def answer(processes, limit_s=60):
 
 def in_its_stead(monkeypatch, script):
     """Every unit runs this instead; its arguments are those of `schemaquake.results.matrix.one_run`."""
-    real = module.subprocess.Popen
+    real = separate_run.subprocess.Popen
 
     def popen(argv, **options):
         return real([sys.executable, "-c", script, *argv[3:]], **options)
 
-    monkeypatch.setattr(module.subprocess, "Popen", popen)
+    monkeypatch.setattr(separate_run.subprocess, "Popen", popen)
 
 
 def test_a_run_that_is_refused_says_why_in_the_runs_own_words(processes):
@@ -142,10 +144,10 @@ signal.pause()
     )
     processes.begin(UNIT, memory_mb=1)
     (running,) = processes._running.values()
-    until(lambda: b"ready" in running.log.read_bytes(), deadline_s=120, what="the process")
+    until(lambda: b"ready" in running.run.log.read_bytes(), deadline_s=120, what="the process")
     (done,) = processes.stop()
     assert done.facts == facts
-    assert running.process.poll() == 0
+    assert running.run.process.poll() == 0
 
 
 def orjson_text(facts: RunFacts) -> str:
@@ -165,14 +167,14 @@ def test_a_run_that_hangs_is_asked_to_end_and_then_killed(processes, monkeypatch
         monkeypatch,
         "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)",
     )
-    monkeypatch.setattr(module, "limit_s", lambda _plan: 0.5)
-    monkeypatch.setattr(module, "_GRACE_S", 0.5)
+    monkeypatch.setattr(separate_run, "limit_s", lambda _plan: 0.5)
+    monkeypatch.setattr(separate_run, "_GRACE_S", 0.5)
     processes.begin(UNIT, memory_mb=1)
     (running,) = processes._running.values()
-    until(lambda: b"deaf" in running.log.read_bytes(), deadline_s=120, what="the process")
+    until(lambda: b"deaf" in running.run.log.read_bytes(), deadline_s=120, what="the process")
     (done,) = answer(processes, limit_s=20)
     assert done.facts.error == "the run hung and was ended; its last output: deaf"
-    assert running.process.poll() == -signal.SIGKILL
+    assert running.run.process.poll() == -signal.SIGKILL
 
 
 def test_a_runs_limit_is_longer_than_all_that_its_plan_allows_its_phases():
