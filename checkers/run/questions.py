@@ -2,14 +2,15 @@
 
 Each worker has one coordinator, so each process number asks one node. An answer repeats what it acknowledges: the micro-operations of a
 transaction, and the value of a write. A condition that always holds is never answered as one that did not. All reads of a set or counter
-say at which level they were made, or none does. The readings of one
-final phase are those of the other one, so one that is recorded in the other phase alone is missing.
+say at which level they were made, or none does; they agree on the level of additions, and none alone asks at another level than all others.
+The readings of one final phase are those of the other one, so one that is recorded in the other phase alone is missing.
 
 For histories with the conductor's notes alone, as `schemaquake.checkers.run.answers`, which it stands beside.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -39,6 +40,8 @@ _FINAL: Final = ("settled", "restarted")
 _LEVELS: Final = ("consistency", "additions")
 """What a read of a set or counter says of itself and of the additions."""
 _EXAMPLES: Final = 3
+_SEVERAL: Final = 5
+"""How many reads of a key at one level make a single one at another level strange."""
 
 _Positions = npt.NDArray[np.int64]
 
@@ -53,7 +56,7 @@ def find_strange_questions(evidence: Evidence) -> Iterator[str]:
     yield from _find_other_transactions(asked.filter(acknowledged), answers.filter(acknowledged))
     yield from _find_other_writes(asked.filter(acknowledged), answers.filter(acknowledged))
     yield from _find_false_conditions(asked, answers)
-    yield from _find_reads_without_levels(asked)
+    yield from _find_odd_levels(asked)
     yield from _find_one_sided_readings(evidence, evidence.history.take(invocation))
 
 
@@ -116,19 +119,31 @@ def _find_false_conditions(asked: pa.Table, answers: pa.Table) -> Iterator[str]:
         yield f"{len(found)} writes were not applied although their condition always holds, the first of them op {first}"
 
 
-def _find_reads_without_levels(asked: pa.Table) -> Iterator[str]:
-    """Yield how many reads of a set or counter do not name both levels, of keys whose other reads name at which they and additions are made."""
+def _find_odd_levels(asked: pa.Table) -> Iterator[str]:
+    """Yield what is wrong with the levels that reads of a set or counter name: of themselves, and of the additions to their key."""
     reads = asked.filter(pc.and_(pc.equal(plain(asked.select(["f"]))["f"], "read"), pc.is_valid(asked["value"])))
-    named: dict[str | None, list[tuple[int, bool]]] = {}
+    by_key: dict[str | None, list[tuple[int, Mapping[str, Any]]]] = {}
     for row in plain(reads.select(["index", "key", "value"])).to_pylist():
         value = orjson.loads(row["value"])
         if isinstance(value, dict):
-            named.setdefault(row["key"], []).append((row["index"], set(_LEVELS) <= value.keys()))
-    lacking = [
-        index for found in named.values() if any(whole for _, whole in found) for index, whole in found if not whole
-    ]
-    if lacking:
-        yield f"{len(lacking)} reads do not say at which levels they and additions were made, the first of them op {lacking[0]}"
+            by_key.setdefault(row["key"], []).append((row["index"], value))
+    for key, found in by_key.items():
+        whole = [(index, value) for index, value in found if set(_LEVELS) <= value.keys()]
+        lacking = [index for index, value in found if not set(_LEVELS) <= value.keys()]
+        if whole and lacking:
+            yield f"{len(lacking)} reads of {key} do not say at which levels they and additions were made, the first of them op {lacking[0]}"
+        additions = {str(value["additions"]) for _, value in whole}
+        if len(additions) > 1:
+            yield f"reads of {key} say that additions to it were made at {listing(sorted(additions))}"
+        yield from _find_lone_level(key, {index: str(value["consistency"]) for index, value in whole})
+
+
+def _find_lone_level(key: str | None, levels: Mapping[int, str]) -> Iterator[str]:
+    """Yield the read of a key that asked at another level than all others. Where reads ask at several, each is asked more than once."""
+    (usual, count), *others = Counter(levels.values()).most_common() or [("", 0)]
+    if [one for _, one in others] == [1] and count >= _SEVERAL:
+        lone = next(index for index, level in levels.items() if level != usual)
+        yield f"op {lone} read {key} at {levels[lone]}, and {count} other reads of it asked at {usual}"
 
 
 # ── final readings ───────────────────────────────────────────────────────────────────────────────────────────────────

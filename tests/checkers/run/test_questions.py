@@ -75,6 +75,41 @@ def test_reads_of_one_set_name_their_levels_if_others_of_it_do(value: str, key: 
     assert len(strange(*lines)) == count
 
 
+def reads_at(*levels: tuple[str, str], key: str = "k.s") -> list[str]:
+    """Reads of one key, each at its level, that say at which level additions are made."""
+    return [
+        line
+        for number, (level, additions) in enumerate(levels)
+        for line in read(20 + 2 * number, "n1", key, value=f'{{"consistency": "{level}", "additions": "{additions}"}}')
+    ]
+
+
+def test_reads_of_one_set_agree_on_the_level_of_additions() -> None:
+    (text,) = strange(*reads_at(("ONE", "QUORUM"), ("ONE", "QUORUM"), ("ONE", "ALL")))
+    assert text == "reads of k.s say that additions to it were made at ALL and QUORUM"
+    assert strange(*reads_at(("ONE", "QUORUM")), *reads_at(("ONE", "ALL"), key="k.u")) == []
+
+
+@pytest.mark.parametrize(
+    ("levels", "count"),
+    [
+        (["QUORUM"] * 5 + ["ONE"], 1),
+        (["ONE"] + ["QUORUM"] * 5, 1),
+        (["QUORUM"] * 4 + ["ONE"], 0),
+        (["QUORUM"] * 5 + ["ONE"] * 2, 0),
+        (["QUORUM"] * 5 + ["ONE", "ALL"], 0),
+        (["QUORUM"] * 6, 0),
+    ],
+)
+def test_a_lone_read_at_another_level_than_all_others_of_its_key_is_strange(levels: list[str], count: int) -> None:
+    found = strange(*reads_at(*((level, "QUORUM") for level in levels)))
+    assert len(found) == count
+    if count:
+        at = 7 + 2 * levels.index("ONE")
+        number = next(row["index"] for row in judged([PLAN, *NOTES]).history.to_pylist() if row["time"] == 10_000_000)
+        assert found == [f"op {number + at - 6} read k.s at ONE, and 5 other reads of it asked at QUORUM"]
+
+
 def test_a_read_that_names_its_levels_and_nothing_else_names_them() -> None:
     records = judged([PLAN, *NOTES, *read(20, "n1", "k.s", value=LEVELS), *read(30, "n2", "k.s", value="{}")])
     rows = records.history.to_pylist()
