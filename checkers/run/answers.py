@@ -7,7 +7,7 @@ Reads the whole history in Arrow: a run may have millions of reads and writes.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -18,6 +18,7 @@ from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import SchemaChanges, SchemaObject, certainly_applied, target
 from schemaquake.checkers.findings.explanation import listing
+from schemaquake.checkers.quorum.levels import count_replicas, sum_factors
 from schemaquake.checkers.run.admission import Admission
 from schemaquake.checkers.run.refusals import NO_ANSWER, NOT_OFFERED
 from schemaquake.checkers.run.whole_times import WholeTimes
@@ -51,6 +52,8 @@ _MISSES_REPLICAS: Final = r"^Unavailable"
 """The error of a coordinator that knows of too few replicas that are alive, in CQL and in Thrift."""
 _UNREACHED: Final = r"^(NoHostAvailable|NotConnected|TTransportException|Connection\w*)\b"
 """The errors of a client that found no server on its node. Faults at steps of a simulated protocol have no notes, but clients meet them."""
+_OF_ALL_REPLICAS: Final = ("ONE", "TWO", "THREE", "QUORUM", "ALL")
+"""Levels of which any replica counts."""
 _REJOINED_NS: Final = 30_000_000_000
 """How long after a fault nodes may still take each other for dead."""
 _HEARD_NS: Final = 2_000_000_000
@@ -312,19 +315,42 @@ def _find_missing_replicas(evidence: Evidence, asked: pa.Table, answers: pa.Tabl
         for row, end in zip(asked.filter(missing).to_pylist(), ends, strict=True)
         if _request_of(row) in attained
         and whole.is_enough(row["time"], end)
-        and not any(begins <= end and row["time"] <= until for begins, until in unreached)
         and not evidence.notes.active(row["time"] - _REJOINED_NS, end)
         and _keeps_its_replicas(evidence.changes, keyspace_of(row["key"]))
+        and not _may_lack_replicas(
+            row, {node for node, begins, until in unreached if begins <= end and row["time"] <= until}, evidence.changes
+        )
     ]
     if found:
         yield f"{len(found)} operations were refused for want of replicas, the first of them op {found[0]}, while every node was whole"
 
 
-def _list_unreached(asked: pa.Table, answers: pa.Table) -> Iterator[tuple[int, int]]:
-    """Yield the times (ns) in which a node had no server for its client, or had one again just before."""
+def _list_unreached(asked: pa.Table, answers: pa.Table) -> Iterator[tuple[str | None, int, int]]:
+    """Yield each node that had no server for its client, and the times (ns) in which it had none, or had one again just before."""
     without = pc.fill_null(pc.match_substring_regex(answers["error"], _UNREACHED), fill_value=False)
-    for begins, ends in zip(*(each["time"].filter(without).to_pylist() for each in (asked, answers)), strict=True):
-        yield begins, ends + _RECOVERY_NS
+    columns = (asked["node"], asked["time"], answers["time"])
+    for node, begins, ends in zip(*(each.filter(without).to_pylist() for each in columns), strict=True):
+        yield node, begins, ends + _RECOVERY_NS
+
+
+def _may_lack_replicas(row: Mapping[str, Any], unreached: Collection[str | None], changes: SchemaChanges) -> bool:
+    """Tell if nodes without a server explain that a coordinator knew of too few live replicas.
+
+    One that was away itself may still take others for dead. For any other one, too many must be away for the level; each of them
+    may be a replica. Of levels that are not known, and of keyspaces with several data centres, one node that was away is enough.
+    """
+    if not unreached or row["node"] in unreached:
+        return bool(unreached)
+    _, keyspace, level = _request_of(row)
+    replications = [
+        one.argument.get("replication") or {} for one in changes.on(SchemaObject("keyspace", str(keyspace), ""))
+    ]
+    if level not in _OF_ALL_REPLICAS or [len(replication) for replication in replications] != [
+        2
+    ]:  # a class, and a factor
+        return True
+    copies = sum_factors(replications[0])
+    return copies - len(unreached) < count_replicas(str(level), copies)
 
 
 def _request_of(row: Mapping[str, Any]) -> tuple[str, str | None, str | None]:

@@ -542,26 +542,63 @@ def test_a_refusal_for_want_of_replicas_for_which_there_may_be_a_reason_is_not_s
 GONE = "fail NoHostAvailable: Unable to complete the operation"
 
 
+def unreached(*nodes: str, at: int = 20_000, answer: str = GONE) -> list[str]:
+    """Events of clients that find no server on these nodes."""
+    return [
+        line
+        for number, node in enumerate(nodes, 70)
+        for line in (f"@{at} p{number} {node} invoke get k.t {LEVEL}", f"@{at + 500} p{number} {node} {answer}")
+    ]
+
+
 @pytest.mark.parametrize(
     ("gone", "said"),
     [
-        pytest.param([f"@14000 p3 n2 invoke get k.t {LEVEL}", f"@15000 p3 n2 {GONE}"], 0, id="ten seconds before"),
-        pytest.param([f"@14000 p3 n2 invoke get k.t {LEVEL}", f"@14999 p3 n2 {GONE}"], 1, id="longer ago"),
-        pytest.param([f"@25001 p3 n2 invoke get k.t {LEVEL}", f"@25500 p3 n2 {GONE}"], 0, id="meanwhile"),
-        pytest.param([f"@25002 p3 n2 invoke get k.t {LEVEL}", f"@25500 p3 n2 {GONE}"], 1, id="later"),
-        pytest.param(
-            [f"@20000 p3 n2 invoke get k.t {LEVEL}", "@20500 p3 n2 info TTransportException"], 0, id="by Thrift"
-        ),
-        pytest.param(
-            [f"@20000 p3 n2 invoke get k.t {LEVEL}", "@20500 p3 n2 fail InvalidRequest: NoHostAvailable"],
-            1,
-            id="another answer",
-        ),
+        pytest.param(unreached("n1", at=14_500), 0, id="ten seconds before"),
+        pytest.param(unreached("n1", at=14_499), 1, id="longer ago"),
+        pytest.param(unreached("n1", at=25_001), 0, id="meanwhile"),
+        pytest.param(unreached("n1", at=25_002), 1, id="later"),
+        pytest.param(unreached("n1", answer="info TTransportException"), 0, id="by Thrift"),
+        pytest.param(unreached("n1", answer="fail InvalidRequest: NoHostAvailable"), 1, id="another answer"),
     ],
 )
 def test_a_node_without_a_server_for_its_client_was_not_whole(gone: list[str], said: int) -> None:
     # As where a server is killed at a step of a simulated protocol, of which no note tells (swarm seed 20015).
     assert len(replicas_missed([*WHOLE, *asked(25_000, answer=MISSED), *gone])) == said
+
+
+BY_CENTER = '{"replication": {"class": "NetworkTopologyStrategy", "dc1": 2, "dc2": 2}}'
+
+
+@pytest.mark.parametrize(
+    ("level", "gone", "copies", "said"),
+    [
+        ("QUORUM", ("n2",), 3, 1),
+        ("QUORUM", ("n2", "n2"), 3, 1),
+        ("QUORUM", ("n2", "n3"), 3, 0),
+        ("QUORUM", ("n2",), 2, 0),
+        ("QUORUM", ("n2", "n3"), 5, 1),
+        ("ONE", ("n2", "n3"), 3, 1),
+        ("ONE", ("n2", "n3", "n4"), 3, 0),
+        ("ALL", ("n2",), 3, 0),
+        ("LOCAL_QUORUM", ("n2",), 3, 0),
+    ],
+)
+def test_nodes_without_servers_explain_a_refusal_by_another_one_if_too_few_replicas_are_left(
+    level: str, gone: tuple[str, ...], copies: int, said: int
+) -> None:
+    lines = [*WHOLE, *asked(30, level=level), *asked(25_000, answer=MISSED, level=level), *unreached(*gone)]
+    replication = f'{{"replication": {{"class": "SimpleStrategy", "replication_factor": {copies}}}}}'
+    made_so = [line.replace("create-keyspace k", f"create-keyspace k {replication}") for line in lines]
+    assert len(replicas_missed(made_so)) == said
+
+
+def test_one_node_without_a_server_explains_a_refusal_where_replicas_are_not_known_or_in_several_data_centers() -> None:
+    lines = [*WHOLE, *asked(25_000, answer=MISSED)]
+    several = [line.replace("create-keyspace k", f"create-keyspace k {BY_CENTER}") for line in lines]
+    for history in (several, [line for line in lines if line not in SETUP]):
+        assert len(replicas_missed(history)) == 1
+        assert replicas_missed([*history, *unreached("n2")]) == []
 
 
 def test_a_keyspace_was_made_once_and_a_start_long_ago_explains_nothing() -> None:
