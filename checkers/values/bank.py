@@ -21,7 +21,7 @@ from schemaquake.checkers.findings.argument import Argument, label
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.findings.tally import Tally
-from schemaquake.checkers.values.data_calls import group_calls_by_key, list_objects
+from schemaquake.checkers.values.data_calls import group_calls_by_key, list_answered, list_objects
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict
@@ -55,14 +55,14 @@ class Bank:
         tally = Tally(self.name, keep=LIMITS.findings)
         judged = 0
         for key, calls in group_calls_by_key(records.history, ("transfer", "read"), defining=defining).items():
-            answered = [call for call in calls if call.f == "read" and call.type == "ok"]
+            answered = list_answered(calls, "read")
             reads = [call for call in answered if isinstance(call.value, dict)]
-            if len(reads) < len(answered):
-                text = f"{len(answered) - len(reads)} reads were answered without balances"
+            if others := len(answered) - len(reads):
+                text = f"{others} reads were answered without balances"
                 tally.doubt(Doubt("undecided", text, list_objects(key)))
             if len({frozenset(read.value) for read in reads}) > 1:
                 tally.doubt(Doubt("undecided", "reads do not show the same accounts", list_objects(key)))
-            strange = _find_strange([call for call in calls if call.f == "transfer" and call.type == "ok"], reads)
+            strange = _find_strange(list_answered(calls, "transfer"), reads)
             if strange is not None:
                 text = f"op {strange.index}, a transfer that was acknowledged, does not name an amount and two accounts that reads show, as others do"
                 tally.doubt(Doubt("undecided", text, list_objects(key)))

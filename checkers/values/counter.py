@@ -24,7 +24,7 @@ from schemaquake.checkers.findings.argument import Argument, label
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.findings.tally import Tally
-from schemaquake.checkers.values.data_calls import Levels, group_calls_by_key, list_objects
+from schemaquake.checkers.values.data_calls import Levels, group_calls_by_key, list_answered, list_objects
 from schemaquake.harness.errors import HistoryError
 from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict
@@ -60,7 +60,7 @@ class Counter:
         tally = Tally(self.name, keep=LIMITS.findings)
         out_of_bounds = reads = additions = 0
         for key, calls in counters.items():
-            strange = [call for call in calls if call.f == "read" and call.type == "ok" and not _is_sum(call.value)]
+            strange = [read for read in list_answered(calls, "read") if not _is_sum(read.value)]
             if strange:
                 text = f"{len(strange)} reads were answered with no integer, the first of them op {strange[0].index}"
                 tally.doubt(Doubt("undecided", text, list_objects(key)))
@@ -84,7 +84,7 @@ def _is_counter(calls: Sequence[PairedOperation]) -> bool:
     """Check that most reads of this key are of integers: a set has `add` and `read`, too."""
     if any(call.f in {"increment", "decrement"} for call in calls):
         return True
-    answers = [call.value for call in calls if call.f == "read" and call.type == "ok"]
+    answers = [read.value for read in list_answered(calls, "read")]
     sums = sum(type(value) is int for value in answers)
     others = sum(value is not None for value in answers) - sums
     return sums > others or (bool(answers) and not others)
@@ -92,7 +92,7 @@ def _is_counter(calls: Sequence[PairedOperation]) -> bool:
 
 def _list_lacking(calls: Sequence[PairedOperation]) -> Sequence[PairedOperation]:
     """List the reads that found nothing although an addition had been acknowledged before they began, and another read found a sum."""
-    reads = [call for call in calls if call.f == "read" and call.type == "ok"]
+    reads = list_answered(calls, "read")
     added = min((call.completed or 0 for call in calls if call.f in _ADDING and call.type == "ok"), default=None)
     if added is None or all(read.value is None for read in reads):
         return ()
@@ -108,7 +108,7 @@ class _Bounds:
     """The reads of one counter, and the lowest and highest value that each may have."""
 
     def __init__(self, calls: Sequence[PairedOperation], start: int, levels: Levels) -> None:
-        self.reads = [call for call in calls if call.f == "read" and call.type == "ok" and type(call.value) is int]
+        self.reads = [read for read in list_answered(calls, "read") if type(read.value) is int]
         self.values = _exact_array([read.value for read in self.reads])
         possible = [call for call in calls if call.f in _ADDING and call.possible]
         amounts = _exact_array([start, *(_amount(call) for call in possible)])[1:]

@@ -22,7 +22,7 @@ from schemaquake.checkers.quorum.levels import share_a_replica
 from schemaquake.checkers.quorum.operations import find_replication_factors
 from schemaquake.harness.model.records import keyspace_of, plain
 
-__all__ = ["Levels", "ReadKind", "group_calls_by_key", "list_objects"]
+__all__ = ["Levels", "ReadKind", "group_calls_by_key", "list_answered", "list_objects"]
 
 
 class ReadKind(NamedTuple):
@@ -72,10 +72,8 @@ class Levels:
         return ReadKind(Asked(str(levels["consistency"]), self.center(read)), str(levels["additions"]))
 
     def center(self, call: PairedOperation) -> str | None:
-        """Return the data centre of the call's coordinator; None: not known, or its keyspace has replicas in one alone."""
-        if call.node is None or not self._copies_of(call.key).is_across:
-            return None
-        return self._locations.get(call.node)
+        """Return the data centre of the call's coordinator; None: not known."""
+        return self._locations.get(call.node or "")
 
     def owes_addition(self, key: str | None, kind: ReadKind, center: str | None) -> bool:
         """Return whether such a read shares a replica with every addition that was acknowledged through this data centre, by their levels.
@@ -91,7 +89,7 @@ class Levels:
     def is_undisturbed(self, read: PairedOperation) -> bool:
         """Return whether there is one replication of the read's keyspace, and no operation has taken a disk away before the read ended."""
         copies = self._copies_of(read.key)
-        is_one = len(copies.factors) == 1 and (len(copies.placements) == 1 or not copies.is_across)
+        is_one = len(copies.factors) == len(copies.placements) == 1
         ended = read.invoked if read.completed is None else read.completed
         return is_one and not self._evidence.notes.losses.around(ended, ended).begun
 
@@ -131,6 +129,11 @@ def group_calls_by_key(
     for operation in operations(events):
         found.setdefault(operation.key, []).append(operation)
     return {key: calls for key, calls in found.items() if any(call.f in defining for call in calls)}
+
+
+def list_answered(calls: Sequence[PairedOperation], f: str) -> list[PairedOperation]:
+    """List the operations of this function that were answered."""
+    return [call for call in calls if call.f == f and call.type == "ok"]
 
 
 def list_objects(key: str | None) -> tuple[str, ...]:

@@ -38,7 +38,7 @@ from schemaquake.checkers.findings.argument import Argument, label
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.findings.tally import Tally
-from schemaquake.checkers.values.data_calls import Levels, ReadKind, group_calls_by_key, list_objects
+from schemaquake.checkers.values.data_calls import Levels, ReadKind, group_calls_by_key, list_answered, list_objects
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Anomaly, Doubt, Stat, Verdict
@@ -83,7 +83,7 @@ class SetFull:
             if time.monotonic() > deadline:
                 tally.doubt(Doubt("time", f"the time limit of {limit_s:g} s passed after {number} of {len(sets)} sets"))
                 break
-            strange = [call for call in calls if call.f == "read" and call.type == "ok" and not _is_listing(call.value)]
+            strange = [read for read in list_answered(calls, "read") if not _is_listing(read.value)]
             if strange:
                 text = f"{len(strange)} reads were answered with no list, the first of them op {strange[0].index}"
                 tally.doubt(Doubt("undecided", text, list_objects(key)))
@@ -105,7 +105,7 @@ class SetFull:
 
 def _is_set(calls: Sequence[PairedOperation]) -> bool:
     """Check that the reads of this key are not mostly integers: a counter has `add` and `read`, too."""
-    answers = [call.value for call in calls if call.f == "read" and call.type == "ok"]
+    answers = [read.value for read in list_answered(calls, "read")]
     sums = sum(type(value) is int for value in answers)
     return not sums or sums <= sum(value is not None for value in answers) - sums
 
@@ -146,7 +146,7 @@ class _Timeline:
 
     def __init__(self, key: str | None, calls: Sequence[PairedOperation], levels: Levels, *, fresh: bool) -> None:
         self._fresh = fresh
-        self.reads = [call for call in calls if call.f == "read" and call.type == "ok"]
+        self.reads = list_answered(calls, "read")
         self.reads.sort(key=lambda read: read.invoked)
         self.elements: dict[Hashable, _Element] = {}
         self.unexpected: dict[Hashable, PairedOperation] = {}

@@ -292,6 +292,56 @@ def test_a_transfer_names_an_amount_and_two_accounts_as_others_do(asked: str, va
     assert judge(Bank(), *MOVED, *lines).valid == valid
 
 
+def test_a_transfer_that_lacks_what_others_say_is_strange_however_much_more_they_say() -> None:
+    def judged(*asked: str) -> bool | str:
+        lines = [line for one in asked for line in (f"p1 invoke transfer {one}", "p1 ok")]
+        return judge(Bank(), *lines, *read('{"0":7,"1":3,"2":0}')).valid
+
+    noted = '{"from": 0, "to": 1, "amount": 2, "note": "rent"}'
+    assert judged(noted, noted) is True
+    assert judged(noted, '{"from": 0, "to": 1, "note": "rent"}') == "unknown"
+    assert judged(noted, '{"from": 0, "to": 3, "amount": 2}') == "unknown"
+
+
+def test_what_was_not_answered_says_nothing_of_balances_and_transfers() -> None:
+    lines = (*MOVED, *read('{"0":7,"1":3}'))
+    for answer in ("fail", "info"):
+        assert judge(Bank(), *lines, "p1 invoke read", f'p1 {answer} {{"0":7,"1":4}}').valid is True
+        assert judge(Bank(), *lines, 'p1 invoke transfer {"to": 0}', f"p1 {answer}").valid is True
+    asked = ('p1 invoke read {"consistency": "ALL"}', 'p1 ok {"0":7,"1":3}')
+    assert judge(Bank(), *lines, *asked).figures == {"reads": 2, "wrong_reads": 0}
+
+
+def test_a_bank_that_nobody_read_leaves_the_others_as_they_are() -> None:
+    moved = tuple(line.replace("transfer", "transfer k=x") for line in MOVED)
+    assert judge(Bank(), *MOVED, *read('{"0":7,"1":3}'), *moved).valid is True
+
+
+def test_a_wrong_total_names_the_read_that_has_another_one() -> None:
+    (found,) = judge(Bank(), *MOVED, *read('{"0":7,"1":3}'), "p2 n2 invoke read", 'p2 ok {"0":4,"1":5}').anomalies
+    assert (found.type, found.ops, found.nodes) == ("wrong-total", (2, 4), ("n2",))
+    assert "the total of all accounts is always 10, as T1 found." in found.explanation
+    assert "But T2 has a total of 9." in found.explanation
+    (known,) = judge(Bank(total=9), *MOVED, *read('{"0":7,"1":3}')).anomalies
+    assert "the total of all accounts is always 9." in known.explanation
+    assert known.ops == (2,)
+    (none,) = judge(Bank(), *MOVED, *read('{"0":7,"1":null}')).anomalies
+    assert "T1 shows a balance that is no number." in none.explanation
+
+
+def test_a_negative_balance_names_the_accounts_that_are_overdrawn_alone() -> None:
+    lines = (*MOVED, "p1 n2 invoke read", 'p1 ok {"0":-1,"1":11,"2":0}')
+    (found,) = judge(Bank(), *lines).anomalies
+    assert (found.type, found.nodes, found.evidence) == ("negative-balance", ("n2",), {"negative": {"0": -1}})
+    (without,) = judge(Bank(), *MOVED, *read('{"0":-1,"1":11}')).anomalies
+    assert without.nodes == ()
+
+
+@pytest.mark.parametrize("checker", [SetFull(), Counter(), Bank(), UniqueIds(), LongFork()], ids=lambda each: each.name)
+def test_data_that_was_found_right_vouches_for_the_run(checker):
+    assert checker.vouches is True
+
+
 def test_accounts_and_transfers_in_another_form_are_left_alone() -> None:
     spelled = ('p0 invoke transfer {"from":"a","to":"b","amount":3}', "p0 ok", *read('{":a":7,":b":3}'))
     assert judge(Bank(), *spelled).valid is True
@@ -666,6 +716,91 @@ def test_of_an_addition_of_unknown_outcome_a_data_centre_owes_what_it_showed():
 def test_a_read_of_a_data_centre_that_is_not_known_owes_nothing_at_a_local_level():
     assert across("n1", ("n3", "[1]"), ("n5", "[]"), level="LOCAL_QUORUM").valid is True
     assert types(across("n1", ("n3", "[1]"), ("n5", "[]"), level="QUORUM")) == ["lost-element"]
+
+
+def center(*copies: int) -> str:
+    """A replication with so many replicas in dc1, dc2 …; SimpleStrategy with so many as a negative number says."""
+    if copies[0] < 0:
+        return f'{{"class": "SimpleStrategy", "replication_factor": {-copies[0]}}}'
+    named = ", ".join(f'"dc{number}": {count}' for number, count in enumerate(copies, 1) if count)
+    return f'{{"class": "NetworkTopologyStrategy", {named}}}'
+
+
+def placed(checker: object, *replications: str, level: str, lines: list[str], known: bool = True) -> Verdict:
+    """Judge lines about a keyspace that has had these replications, in turn; `LEVELS` in a line stands for the levels of a read."""
+    fs = ("create-keyspace", *["alter-keyspace"] * len(replications))
+    changes = [
+        line
+        for f, replication in zip(fs, replications, strict=False)
+        for line in (f'p8 invoke {f} k=k {{"keyspace": "k", "replication": {replication}}}', "p8 ok")
+    ]
+    asked = f'{{"consistency": "{level}", "additions": "{level}"}}'
+    rings = [
+        f'settled n{number} ring {{"self": {{"address": "n{number}", "dc": "dc{2 - number % 2}"}}, "peers": {{}}}}'
+        for number in (1, 2, 3, 4)
+    ]
+    history = data_records(*changes, *(line.replace("LEVELS", asked) for line in lines)).history
+    return checker.check(Records.of(history, observed(*(rings if known else []))), limit_s=10)  # type: ignore[attr-defined,no-any-return]
+
+
+LATE = [
+    *("p0 n1 invoke add k=k.s 1", "p0 ok"),
+    *("p1 n3 invoke read k=k.s LEVELS", "p1 ok []", "p1 n3 invoke read k=k.s LEVELS", "p1 ok [1]"),
+]
+
+
+@pytest.mark.parametrize(
+    ("replications", "found"),
+    [
+        pytest.param([center(3)], ["stale-element"], id="one data centre"),
+        pytest.param([center(3, 3)], ["stale-element"], id="two"),
+        pytest.param([center(3), center(0, 3)], [], id="another data centre"),
+        pytest.param([center(2, 4), center(3, 3)], [], id="as many, elsewhere"),
+        pytest.param([center(-3), center(3)], [], id="another strategy"),
+        pytest.param([center(3, 3), center(3, 3)], ["stale-element"], id="the same again"),
+    ],
+)
+def test_replicas_that_move_to_other_data_centers_excuse_a_late_element(replications, found):
+    assert types(placed(SetFull(), *replications, level="QUORUM", lines=LATE)) == found
+
+
+def test_levels_of_one_data_center_are_as_good_as_those_of_all_where_there_is_one():
+    for known in (True, False):
+        assert types(placed(SetFull(), center(3), level="LOCAL_QUORUM", lines=LATE, known=known)) == ["stale-element"]
+    # Of two it is not known in which one was asked.
+    assert types(placed(SetFull(), center(3, 3), level="LOCAL_QUORUM", lines=LATE, known=False)) == []
+
+
+def test_a_strategy_that_names_no_data_center_says_nothing_of_where_levels_meet():
+    lost = [*LATE[:2], "p1 n2 invoke read k=k.s LEVELS", "p1 ok []"]
+    assert placed(SetFull(), center(-6), center(3, 3), level="LOCAL_ONE", lines=lost).valid == "unknown"
+    assert types(placed(SetFull(), center(-6), center(3, 3), level="QUORUM", lines=lost)) == ["lost-element"]
+
+
+def test_a_read_that_says_more_than_its_levels_says_them():
+    asked = '{"consistency": "QUORUM", "additions": "QUORUM", "more": 1}'
+    lines = (*replicated(3), *SET, f"p1 invoke read k=k.s {asked}", "p1 ok []", f"p1 invoke read k=k.s {asked}")
+    assert types(judge(SetFull(), *lines, "p1 ok [1]")) == ["stale-element"]
+
+
+def test_a_sum_may_be_an_older_one_once_the_replicas_have_changed():
+    lines = [*LATE[:2], "p1 n3 invoke read k=k.s LEVELS", "p1 ok 0"]
+    assert types(placed(Counter(), center(3), level="QUORUM", lines=lines)) == ["counter-out-of-bounds"]
+    assert types(placed(Counter(), center(3), center(3, 3), level="QUORUM", lines=lines)) == []
+
+
+@pytest.mark.parametrize(("at", "excused"), [(9, True), (11, True), (13, False)])
+def test_a_disk_that_is_taken_away_before_a_read_is_answered_excuses_a_late_element(at, excused):
+    value = '"operation": 0, "nodes": ["n3"], "parameters": {"loses_disk": true}, "becomes": {"n3": "replaced"}'
+    asked = '{"consistency": "QUORUM", "additions": "QUORUM"}'
+    late = [f"@9.5 p1 invoke read k=k.s {asked}", "@12 p1 ok []"]
+    replaced = f"@{at} -- replace {{{value}}}"
+    middle = [replaced, *late] if at < 9.5 else [late[0], replaced, late[1]] if at < 12 else [*late, replaced]
+    lines = (*replicated(3), *SET, *middle, *leveled("QUORUM", "QUORUM", "[1]"))
+    rows = data_records(*lines).history.to_pylist()
+    begun = [row | {"type": "invoke"} if row["f"] == "replace" else row for row in rows]
+    verdict = SetFull().check(Records.of(pa.Table.from_pylist(begun, schema=HISTORY)), limit_s=10)
+    assert types(verdict) == ([] if excused else ["stale-element"])
 
 
 def test_a_level_that_is_none_is_an_error():
