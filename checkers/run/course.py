@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemaquake.checkers.evidence.evidence import Evidence
+from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import target
 from schemaquake.checkers.findings.explanation import listing
 from schemaquake.checkers.run.answers import find_misplaced_answers
@@ -153,18 +154,27 @@ def _find_foreign_keyspaces(evidence: Evidence) -> Iterator[str]:
             yield f"keyspace {keyspace} was changed, and no operation can have created it"
 
 
+def _may_be_no_op(change: PairedOperation) -> bool:
+    """Tell if a change was asked with IF [NOT] EXISTS."""
+    return bool(change.argument.get("if_exists") or change.argument.get("if_not_exists"))
+
+
+def _says_it(change: PairedOperation) -> bool:
+    """Tell if an answer says whether anything was changed."""
+    return isinstance(change.value, dict) and isinstance(change.value.get("applied"), bool)
+
+
 def _find_strange_answers(evidence: Evidence) -> Iterator[str]:
     """Yield the answers that do not repeat what was asked, as every client of ours lets them: they are of something else.
 
-    A client that says of one change with IF [NOT] EXISTS whether anything was changed says it of each.
+    A client that says of one change with IF [NOT] EXISTS whether anything was changed says it of each, and of no other change.
     """
-    says_it = [
-        isinstance(change.value, dict) and isinstance(change.value.get("applied"), bool)
-        for change in evidence.changes.all
-        if change.type == "ok" and (change.argument.get("if_exists") or change.argument.get("if_not_exists"))
-    ]
+    answered = [(change, _says_it(change)) for change in evidence.changes.all if change.type == "ok"]
+    says_it = [says for change, says in answered if _may_be_no_op(change)]
     if any(says_it) and not all(says_it):
         yield "some changes with IF [NOT] EXISTS were answered without whether they changed anything, others with it"
+    for change in (change for change, says in answered if says and not _may_be_no_op(change)):
+        yield f"the answer of op {change.index} says whether it changed anything, and it was asked without IF [NOT] EXISTS"
     for operation in (*evidence.changes.all, *evidence.operations(_REPEATED)):
         asked, answer = operation.argument, operation.value
         named = _name(asked) if isinstance(asked, dict) and operation.f != "cql" else ""

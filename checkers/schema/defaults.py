@@ -256,11 +256,12 @@ def _find_incomplete_on_the_way(case: Evidence, parts: PossibleParts) -> Iterato
         assert sight.definition is not None
         subject = sight.subject
         side = "statement" if sight.place.side == "memory" else _source(case)
-        rows = final.get((side, subject.kind))
-        if rows:
+        rows = final.get((side, subject.kind), [])
+        known = rows or final.get((side, "table"), [])  # no view has an option that tables have not
+        if known:
             names = frozenset(sight.definition["options"]) - _OF_COLUMNS
-            strange = frozenset.intersection(*rows) - names
-            strange |= names - frozenset[str]().union(*rows) - parts.names(subject, "option")
+            strange = names - frozenset[str]().union(*known) - parts.names(subject, "option")
+            strange |= frozenset.intersection(*rows) - names if rows else frozenset()
             others = f"any other {subject.kind} has"
             if not strange and (side, subject) in own and len(case.changes.creates(subject)) == 1:
                 strange = frozenset(

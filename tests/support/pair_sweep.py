@@ -66,6 +66,12 @@ BESIDE_FAULTS: Mapping[str, Sequence[str]] = {
         *("note fault-*: effect.nodes.*.rules.*", "note fault-*: effect.nodes.*.*.rules.*"),
         *("note fault-*: effect.nodes.*.cuts *", "note fault-*: effect.nodes.*.*.bytes *"),
     ),
+    "How long a node took to stop, start or wait for a barrier is told to a reader.": (
+        *("note fault-ends: effect.nodes.[*].seconds *", "disk version: barrier.seconds *"),
+    ),
+    "Why a fault or an operation was skipped is told to a reader.": (
+        *("note fault-skipped: reason *", "note operation-skipped: reason *"),
+    ),
     "Which faults are planned is said by their ids, in whatever order.": ("note faults-planned: ids.… out of order",),
 }
 """Reason → classes that may stay valid beside a fault, and that none of the recorded runs has."""

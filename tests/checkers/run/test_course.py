@@ -479,6 +479,26 @@ def test_either_all_changes_that_may_be_no_ops_say_whether_they_were_or_none(
     assert [("without whether" in text) for text in said] == [True] * is_strange
 
 
+@pytest.mark.parametrize(
+    ("answer", "is_strange"),
+    [
+        ('ok {"applied": true}', True),
+        ('ok {"applied": false}', True),
+        ('ok {"applied": null}', False),
+        ("ok", False),
+        ('fail InvalidRequest: {"applied": true}', False),
+    ],
+)
+def test_an_answer_says_whether_anything_changed_only_where_that_was_asked(answer: str, *, is_strange: bool) -> None:
+    create = ["@21 p0 n1 invoke create-keyspace k", "@22 p0 n1 ok"]
+    asked = ['@23 p1 n1 invoke create-type k.u a:int {"if_not_exists": false}', f"@24 p1 n1 {answer}"]
+    guarded = conditional(25, 'ok {"applied": true}', guard="if_exists")
+    said = gaps(sorted([*course()[:10], *create, *asked, *guarded, *course()[10:]], key=at))
+    assert [text for text in said if "without" in text] == [
+        "the answer of op 9 says whether it changed anything, and it was asked without IF [NOT] EXISTS"
+    ] * is_strange
+
+
 def at(line: str) -> int:
     return int(line[1:].partition(" ")[0])
 

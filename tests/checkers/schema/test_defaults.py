@@ -691,6 +691,31 @@ def test_while_nodes_are_of_two_releases_a_table_may_be_altered() -> None:
     assert odd_ones(verdict([*made, *altered, *UPGRADE], [*(row(name, USUAL) for name in "rst"), *running])) == []
 
 
+def test_on_the_way_a_view_has_no_option_that_tables_have_not_where_no_view_is_left() -> None:
+    made = [line for name in "rst" for line in create(name)]
+    asked = '{"base": "r", "columns": ["a"], "primary_key": ["a"]}'
+    views = [
+        f"@5 p5 n1 invoke create-view k.v {asked}",
+        "@6 p5 n1 ok",
+        "@60 p5 n1 invoke drop-view k.v",
+        "@61 p5 n1 ok",
+    ]
+
+    def shown(options: dict[str, Any], *final: str) -> list[tuple[str, ...]]:
+        view = row("v", options, "view", base="r").partition(" n1,n2 ")[2]
+        running = ["@30 running n2 keyspace k", f"@30 running n2 {view}"]
+        return unread(
+            verdict([*made, *views[: 2 if final else 4]], [*(row(name, USUAL) for name in "rst"), *final, *running])
+        )
+
+    assert shown(USUAL) == []
+    assert shown({"comment": ""}) == [], "views may lack what tables have"
+    assert shown({**USUAL, "more": 1}) == [("k.v",)]
+    left = row("v", {**USUAL, "more": 1}, "view", base="r")
+    assert shown({**USUAL, "more": 1}, left) == [], "a view that is left has it"
+    assert shown(USUAL, left) == [("k.v",)]
+
+
 def test_on_the_way_a_table_has_the_options_of_every_other_one() -> None:
     alter = ['@20 p7 n2 invoke alter-options k.t {"options": {"more": 5}}', "@21 p7 n2 info no"]
     assert unread(seen((30, USUAL))) == []
