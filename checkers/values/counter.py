@@ -33,6 +33,7 @@ __all__ = ["Counter"]
 
 _Numbers: TypeAlias = npt.NDArray[np.int64]
 _ADDING: Final = ("add", "increment", "decrement")
+_NEVER: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,10 +94,10 @@ def _is_counter(calls: Sequence[PairedOperation]) -> bool:
 def _list_lacking(calls: Sequence[PairedOperation]) -> Sequence[PairedOperation]:
     """List the reads that found nothing although an addition had been acknowledged before they began, and another read found a sum."""
     reads = list_answered(calls, "read")
-    added = min((call.completed or 0 for call in calls if call.f in _ADDING and call.type == "ok"), default=None)
-    if added is None or all(read.value is None for read in reads):
+    if all(read.value is None for read in reads):
         return ()
-    return [read for read in reads if read.value is None and read.invoked > added]
+    added = [call for f in _ADDING for call in list_answered(calls, f)]
+    return [read for read in reads if read.value is None and any(call.entirely_before(read) for call in added)]
 
 
 def _is_sum(value: Any) -> bool:
@@ -113,17 +114,14 @@ class _Bounds:
         possible = [call for call in calls if call.f in _ADDING and call.possible]
         amounts = _exact_array([start, *(_amount(call) for call in possible)])[1:]
         begun = np.array([call.invoked for call in possible], np.int64)
-        certain = np.array([call.type == "ok" for call in possible], bool)
-        ended = np.array([call.completed if call.type == "ok" else 0 for call in possible], np.int64)
+        ended = np.array([call.completed if call.type == "ok" else _NEVER for call in possible], np.int64)
         read_from = np.array([read.invoked for read in self.reads], np.int64)
         read_to = np.array([read.completed for read in self.reads], np.int64)
-        ups, downs = amounts > 0, amounts < 0
+        parts = np.maximum(amounts, 0), np.minimum(amounts, 0)
         # Intervals are closed: an addition that ends in the instant in which a read begins need not precede it.
         owed = np.array([levels.promise(read) is not False for read in self.reads], bool)
-        surely = [
-            owed * _sums(ended[certain & sign], amounts[certain & sign], read_from, "left") for sign in (ups, downs)
-        ]
-        possibly = [_sums(begun[sign], amounts[sign], read_to, "right") for sign in (ups, downs)]
+        surely = [owed * _sums(ended, part, read_from, "left") for part in parts]
+        possibly = [_sums(begun, part, read_to, "right") for part in parts]
         self.lowest = start + surely[0] + possibly[1]
         self.highest = start + possibly[0] + surely[1]
 
@@ -131,7 +129,8 @@ class _Bounds:
         read = self.reads[at]
         (line,) = operations.lines([read.index])
         low, high = int(self.lowest[at]), int(self.highest[at])
-        more = f" The same holds for {count - 1} more reads." if count > 1 else ""
+        others = count - 1
+        more = f" The same holds for {others} more reads." if others else ""
         return anomaly(
             "counter-out-of-bounds",
             objects=list_objects(key),

@@ -194,6 +194,74 @@ def test_a_counter_that_nobody_read_is_nothing_to_judge():
     assert judge(Counter(), "p0 invoke add 2", "p0 ok").valid == "unknown"
 
 
+@pytest.mark.parametrize(
+    ("lines", "valid"),
+    [
+        pytest.param(read("[1]"), "nothing", id="a set"),
+        pytest.param(read("1", "[1]"), "nothing", id="as many sums as lists"),
+        pytest.param(read("2", "2", "[1]"), "unknown", id="mostly sums"),
+        pytest.param(read("null"), "unknown", id="no sum yet"),
+        pytest.param((*read("null"), *read("[1]")), "nothing", id="no sum, and a list"),
+        pytest.param(read("null", "null", "2"), "unknown", id="one sum"),
+        pytest.param(("p2 invoke increment", "p2 ok", *read("[1]")), "unknown", id="a list, of what is counted up"),
+        pytest.param(("p2 invoke decrement", "p2 ok", *read("1")), True, id="counted down"),
+    ],
+)
+def test_what_is_a_counter(lines, valid):
+    verdict = judge(Counter(), "p0 invoke add 2", "p0 ok", *lines)
+    assert (verdict.valid, verdict.judged_nothing) == ("unknown" if valid == "nothing" else valid, valid == "nothing")
+
+
+def test_a_set_beside_a_counter_is_left_to_another_checker():
+    of_a_set = ("p0 invoke add k=s 1", "p0 ok", "p1 invoke read k=s", "p1 ok [1]")
+    verdict = judge(Counter(), "p0 invoke add 2", "p0 ok", *read("2"), *of_a_set)
+    assert (verdict.valid, verdict.figures["counters"]) == (True, 1)
+
+
+def test_a_read_that_finds_no_counter_which_was_added_to_before_is_undecided():
+    shown = read("2")
+    for lines, valid in (
+        (("p0 invoke add 2", "p0 ok", *read("null"), *shown), "unknown"),
+        (("p0 invoke increment 2", "p0 ok", *read("null"), *shown), "unknown"),
+        (("p0 invoke add 2", "@5 p0 ok", "@5 p1 invoke read", "p1 ok null", *shown), True),
+        (("p0 invoke add 2", "p0 fail", *read("null"), "p0 invoke add 2", "p0 ok", *shown), True),
+        (("p0 invoke add 2", "p0 info", *read("null"), *shown), True),
+        ((*read("0", "null"), "p0 invoke add 2", "p0 ok", *shown), True),
+    ):
+        assert judge(Counter(), *lines).valid == valid, lines
+    (doubt,) = judge(Counter(), "p0 invoke add 2", "p0 ok", "p2 invoke read", "p2 info 2", *read("null")).doubts
+    assert doubt.text == "no read of a counter was answered"
+    for level, valid in (("QUORUM", "unknown"), ("ONE", True)):
+        lines = (*replicated(3), "p0 invoke add k=k.s 2", "p0 ok", *leveled(level, "QUORUM", "null", "2"))
+        assert judge(Counter(), *lines).valid == valid
+
+
+def test_counters_reads_and_additions_are_counted_over_all_keys():
+    one = ("p0 invoke add k=x 2", "p0 ok", "p1 n2 invoke read k=x", "p1 ok 3", "p1 n2 invoke read k=x", "p1 ok 4")
+    other = ("p0 invoke add k=y 1", "p0 ok", "p0 invoke add k=y 1", "p0 fail", "p1 invoke read k=y", "p1 ok 2")
+    verdict = judge(Counter(), *one, *other)
+    assert verdict.figures == {"counters": 2, "reads": 3, "additions": 3, "out_of_bounds": 3}
+    first, second, third = verdict.anomalies
+    assert [found.nodes for found in verdict.anomalies] == [("n2",), ("n2",), ()]
+    for found in (first, second):
+        assert found.explanation.endswith("out of bounds. The same holds for 1 more reads.")
+    assert third.explanation.endswith("T1 read 2, which is out of bounds.")
+
+
+def test_sums_beyond_64_bits_are_exact():
+    big = 1 << 62
+    lines = [line for _ in range(3) for line in (f"p0 invoke add {big}", "p0 ok")]
+    assert judge(Counter(), *lines, *read(str(3 * big))).valid is True
+    assert types(judge(Counter(), *lines, *read(str(3 * big + 1)))) == ["counter-out-of-bounds"]
+    assert types(judge(Counter(), *lines, *read(str(3 * big - (1 << 64))))) == ["counter-out-of-bounds"]
+
+
+@pytest.mark.parametrize("asked", ["add", "add null", "increment true", 'decrement "1"'])
+def test_an_addition_of_what_is_no_integer_is_refused(asked):
+    with pytest.raises(HistoryError, match="wants an integer"):
+        judge(Counter(), *SUMS, f"p0 invoke {asked}", "p0 ok")
+
+
 @st.composite
 def additions(draw: st.DrawFn) -> list[tuple[int, int | None, int, str]]:
     """(begins, ends, amount, outcome) of each, with times in ms."""
