@@ -183,6 +183,9 @@ class CqlClient:
                     cluster.shutdown()
                     refusal = error
                     return None
+                except BaseException:
+                    cluster.shutdown()  # its threads would go on to connect
+                    raise
                 door.opened()
                 return cluster, session
 

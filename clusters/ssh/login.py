@@ -11,6 +11,7 @@ import hashlib
 import shlex
 import socket
 from collections.abc import Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -64,20 +65,20 @@ def log_in(host: SshAccess, *, limit_s: float = CONNECT_LIMIT_S) -> Sequence[par
     """
     before: Sequence[paramiko.SSHClient] = ()
     client = paramiko.SSHClient()
-    try:
+    with ExitStack() as on_failure:
+        on_failure.callback(client.close)
         connection: socket.socket | paramiko.Channel
         if host.jump is None:
             connection = _socket_to(host, limit_s)
         else:
             before = log_in(host.jump, limit_s=limit_s)
+            for jump in reversed(before):
+                on_failure.callback(jump.close)
             connection = _channel_to(host, host.jump, before[0], limit_s)
+        on_failure.callback(connection.close)  # the client has it only once the keys are known
         _know(client, host, before[0] if before else None, limit_s)
         _authenticate(client, host, connection)
-    except BaseException:
-        client.close()
-        for jump in before:
-            jump.close()
-        raise
+        on_failure.pop_all()
     transport = client.get_transport()
     assert transport is not None, "a client that has just logged in has one"
     transport.set_keepalive(_KEEPALIVE_S)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import base64
 import os
+import socket
 import subprocess
 import threading
 
 import pytest
 from ssh_hosts import SshHosts, why_not
 
+from schemaquake.clusters.cluster_file.model import SshAccess
 from schemaquake.clusters.ssh.known_hosts import certified_keys, read_known_hosts
-from schemaquake.clusters.ssh.login import HostKeyRefused
+from schemaquake.clusters.ssh.login import HostKeyRefused, log_in
 from schemaquake.clusters.ssh.transport import SshTransport
 from schemaquake.harness.errors import NodeUnreachable
 
@@ -257,3 +259,23 @@ def test_a_forged_signature_is_none(keys, tmp_path):
         assert certified_keys(known, "db1", scanned=lines) == frozenset()
     lines = [b"", b"x y", os.urandom(50)]
     assert certified_keys(known, "db1", scanned=lines) == frozenset()
+
+
+def test_a_login_that_fails_before_the_keys_are_known_closes_its_connection(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        host = SshAccess(
+            host="127.0.0.1",
+            port=listener.getsockname()[1],
+            user="u",
+            key=None,
+            agent=False,
+            known_hosts=tmp_path,  # a folder, which cannot be read as a file
+            fingerprint=None,
+        )
+        with pytest.raises(HostKeyRefused, match="cannot be read") as refused:
+            log_in(host)
+        connection, _ = listener.accept()
+        with connection:
+            connection.settimeout(20)
+            assert connection.recv(1) == b""
+    assert refused.value  # whose frames would keep a socket that nobody closed
