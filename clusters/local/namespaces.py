@@ -12,10 +12,12 @@ import os
 import shutil
 import subprocess
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-from schemaquake.harness.errors import ClusterError, EnvironmentLacks
+from schemaquake.clusters.local.tools import run_tool
+from schemaquake.harness.errors import EnvironmentLacks
 
 __all__ = ["SUBNET", "address_of", "change_address", "enclosure", "in_namespace", "lay_network", "open_enclosure"]
 
@@ -23,6 +25,8 @@ SUBNET: Final = "10.77.0"
 """The cluster's /24 network, private to the enclosure, so that every run may use it."""
 
 _HARNESS_ADDRESS: Final = f"{SUBNET}.254"
+
+_run = partial(run_tool, failure="the cluster's private network could not be made")
 
 
 def enclosure() -> list[str]:
@@ -116,12 +120,3 @@ def change_address(name: str, old: str, new: str) -> None:
 def in_namespace(name: str) -> list[str]:
     """Return the argument vector to put before a command that is to run in the network of node `name`."""
     return ["nsenter", f"--net=/run/netns/{name}"]
-
-
-def _run(*argv: str) -> None:
-    finished = subprocess.run(argv, capture_output=True, text=True, check=False)
-    if finished.returncode != 0:
-        raise ClusterError(
-            f"the cluster's private network could not be made: failed at `{' '.join(argv)}`: "
-            f"{finished.stderr.strip() or f'exit code {finished.returncode}'}"
-        )

@@ -5,18 +5,20 @@ In memory, of fixed size, and mounted inside the enclosure: nobody outside sees 
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-from schemaquake.harness.errors import ClusterError
+from schemaquake.clusters.local.tools import run_tool
 
 __all__ = ["VOLUME", "make_volume", "remove_volume"]
 
 VOLUME: Final = "volume"
 """The folder, in a node's own, where its file system is mounted."""
 _SIZE_MB: Final = 512
+
+_run = partial(run_tool, failure="a node's file system could not be made or ended")
 
 
 def make_volume(folder: Path, names: Sequence[str]) -> None:
@@ -37,11 +39,3 @@ def remove_volume(folder: Path, names: Sequence[str]) -> None:
             _run("umount", "--lazy", str(place))
     if (folder / VOLUME).is_dir():
         (folder / VOLUME).rmdir()
-
-
-def _run(*argv: str) -> None:
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise ClusterError(
-            f"a node's file system could not be made or ended: failed at `{' '.join(argv)}`: {done.stderr.strip()}"
-        )
