@@ -188,8 +188,10 @@ class DockerProvider:
         try:
             return DockerClusterBuilder(plan, folder, record, engine).build()
         except BaseException:
-            engine.remove(record.run)
-            engine.close()
+            try:
+                engine.remove(record.run)
+            finally:
+                engine.close()
             raise
 
     def heal(self, folder: Path) -> Sequence[str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -309,21 +310,24 @@ class LocalCluster:
 
     def stop(self) -> None:
         """End every node and delete its data (unless `--keep-data`); the network ends with the enclosure."""
-        errors: list[Exception] = []
-        self._reshaping.close()
+        steps: list[Callable[[], None]] = [self._reshaping.close, *(partial(self._end, node) for node in self.nodes)]
         if self._management is not None:
-            self._management.close()
-        for node in self.nodes:
+            steps.insert(1, self._management.close)
+        errors: list[Exception] = []
+        for step in steps:
             try:
-                node.kill()
-                if self._own_disks:
-                    remove_volume(self._places[node.name].folder, self._on_disk)
-                if not self._keep_data:
-                    node.folder.remove()
+                step()
             except Exception as error:  # noqa: BLE001 - teardown goes on and raises everything at the end
                 errors.append(error)
         if errors:
-            raise ExceptionGroup("some nodes could not be torn down", errors)
+            raise ExceptionGroup("the cluster could not be torn down as a whole", errors)
+
+    def _end(self, node: ServerNode) -> None:
+        node.kill()
+        if self._own_disks:
+            remove_volume(self._places[node.name].folder, self._on_disk)
+        if not self._keep_data:
+            node.folder.remove()
 
     def connector(self) -> Connector:
         """Make the connector for the protocol of the system's clients; each session is pinned to one address."""

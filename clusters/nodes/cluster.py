@@ -180,8 +180,7 @@ class DeployedCluster:
             steps += [self._drop_keyspaces, self._refuse_unless_whole]
         steps += [self._tidy, self._end_renewing, *(partial(self._leave, node) for node in self._nodes)]
         errors: list[Exception] = []
-        self._reshaping.close()
-        for step in (*steps, self._ends):
+        for step in (self._reshaping.close, *steps, self._ends):
             try:
                 step()
             except Exception as error:  # noqa: BLE001 - teardown goes on and raises everything at the end
