@@ -9,7 +9,6 @@ that of a sample: first one fact of each class, then a second one of each, so th
 
 from __future__ import annotations
 
-import argparse
 import gc
 import sys
 import time
@@ -20,14 +19,12 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache, partial
 from operator import itemgetter
-from pathlib import Path
 from random import Random
 
-import orjson
-from legal_sweep import prepare
 from lies import Lie
 from soundness import RUNS, Judge
 from soundness_page import entry, every_fact, verdict_on
+from sweeping import add_state, prepare, read_state, sweep_parser, write_state
 
 __all__ = ["fact_verdicts"]
 
@@ -79,19 +76,13 @@ def _first_told(places: Sequence[Lie], name: str) -> tuple[Lie, str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = sweep_parser(__doc__, first=0, count=1_000_000)
     parser.add_argument("run", choices=RUNS)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--count", type=int, default=1_000_000)
     parser.add_argument("--classes", default="*", help="a pattern: facts of other classes are left out")
     parser.add_argument("--spread", action="store_true", help="one fact of each class, then a second one, and so on")
-    parser.add_argument("--limit-s", type=float, default=float("inf"))
-    parser.add_argument("--processes", type=int, default=1)
-    parser.add_argument("--state", type=Path, help="a file of how far the sweep came and what slipped")
+    add_state(parser, found="slipped")
     options = parser.parse_args()
-    state = _State(following=options.first)
-    if options.state is not None and options.state.exists():
-        state = _State(**orjson.loads(options.state.read_bytes()))
+    state = read_state(options.state, _State(following=options.first))
     total = len(_facts(options.run, options.classes, spread=options.spread))
     until = min(total, options.first + options.count)
     ends = time.monotonic() + options.limit_s
@@ -106,10 +97,7 @@ def main() -> int:
                 verdicts=dict(Counter(state.verdicts) + Counter(column for column, _ in found)),
                 slipped=[*state.slipped, *(text for column, text in found if column == "slipped")],
             )
-            if options.state is not None:
-                part = options.state.with_suffix(".part")
-                part.write_bytes(orjson.dumps(state, option=orjson.OPT_INDENT_2))
-                part.replace(options.state)
+            write_state(options.state, state)
             sys.stderr.write(f"\r{options.run}: {state.following} of {total} facts, {len(state.slipped)} slipped")
     counts = ", ".join(f"{count} {column}" for column, count in sorted(state.verdicts.items()))
     sys.stdout.write("\n".join(["", *state.slipped, ""]))

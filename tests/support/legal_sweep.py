@@ -8,7 +8,6 @@ Exits with 1 if a run was accused.
 
 from __future__ import annotations
 
-import argparse
 import gc
 import sys
 import time
@@ -17,19 +16,17 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache, partial
-from pathlib import Path
 from typing import Any
 
-import orjson
-import pyarrow as pa
 from legal_runs import legal_run
+from sweeping import add_state, prepare, read_state, sweep_parser, write_state
 
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Verdict
 from schemaquake.harness.registry import load
 
-__all__ = ["CHECKERS", "accusations", "accused", "prepare", "sweep"]
+__all__ = ["CHECKERS", "accusations", "accused", "sweep"]
 
 CHECKERS = (
     *("schema-linearizability", "acked-rows", "writability", "divergence", "table-ids", "alterations", "references"),
@@ -79,14 +76,6 @@ def accused(seed: int, *, rich: bool = False) -> str | None:
     return "\n".join([f"{'rich ' * rich}seed {seed} without {sorted(without)}: {kind}", found[0][1], *lines])
 
 
-def prepare() -> None:
-    """Make this process fit for thousands of small runs: Arrow in one thread, and rubbish collected between batches alone."""
-    pa.set_cpu_count(1)
-    gc.collect()
-    gc.freeze()
-    gc.disable()
-
-
 def _accused_of(seeds: range, *, rich: bool = False) -> list[str]:
     """What those of these seeds are accused of that are accused."""
     found = [text for seed in seeds if (text := accused(seed, rich=rich)) is not None]
@@ -123,18 +112,12 @@ def sweep(
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--count", type=int, default=20_000)
-    parser.add_argument("--limit-s", type=float, default=float("inf"))
-    parser.add_argument("--processes", type=int, default=1)
+    parser = sweep_parser(__doc__, first=0, count=20_000)
+    add_state(parser, found="was accused")
     parser.add_argument("--rich", action="store_true", help="the seeds of the richer generator")
-    parser.add_argument("--state", type=Path, help="a file of how far the sweep came and what was accused")
     options = parser.parse_args()
     seeds = range(options.first, options.first + options.count)
-    before = _State(following=seeds.start)
-    if options.state is not None and options.state.exists():
-        before = _State(**orjson.loads(options.state.read_bytes()))
+    before = read_state(options.state, _State(following=seeds.start))
     began = time.monotonic()
 
     def note(following: int, accused: int) -> None:
@@ -143,11 +126,7 @@ def main() -> int:
         )
 
     def keep(following: int, texts: Sequence[str]) -> None:
-        if options.state is not None:
-            state = _State(following=following, accused=[*before.accused, *texts])
-            part = options.state.with_suffix(".part")
-            part.write_bytes(orjson.dumps(state, option=orjson.OPT_INDENT_2))
-            part.replace(options.state)
+        write_state(options.state, _State(following=following, accused=[*before.accused, *texts]))
 
     if options.processes == 1:
         prepare()

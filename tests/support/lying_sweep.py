@@ -9,15 +9,13 @@ counted apart: what nodes showed and answered on the way may contradict them.
 
 from __future__ import annotations
 
-import argparse
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from legal_sweep import prepare
 from lying_clusters import LAWFUL, Plant, drawn_plan, plants_of, told
+from sweeping import in_time, prepare, sweep_parser
 
 from schemaquake.harness.model.verdict import Validity
 from schemaquake.results.judging.judge import judge
@@ -70,21 +68,17 @@ def judged(seed: int, system: str, plants: int) -> Iterator[Judged]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--first", type=int, default=1)
-    parser.add_argument("--count", type=int, default=20)
+    parser = sweep_parser(__doc__, first=1, count=20)
     parser.add_argument("--plants", type=int, default=6, help="lies a run")
-    parser.add_argument("--limit-s", type=float, default=float("inf"))
     parser.add_argument("--system", action="append", choices=SYSTEMS)
     options = parser.parse_args()
     prepare()
-    ends = time.monotonic() + options.limit_s
     counts = Counter[str]()
     wrong = 0
     following = options.first
-    while following < options.first + options.count and time.monotonic() < ends:
+    for seed in in_time(range(options.first, options.first + options.count), options.limit_s):
         for system in options.system or SYSTEMS:
-            for one in judged(following, system, options.plants):
+            for one in judged(seed, system, options.plants):
                 kind = "no lie" if one.plant is None else one.plant.kind
                 counts[
                     f"{kind}, {'lawful' if one.lawful else 'unlawful' if one.lawful is False else 'not decided'}: {one.valid}"
@@ -92,7 +86,7 @@ def main() -> int:
                 if one.wrong is not None:
                     wrong += 1
                     sys.stdout.write(f"{one}\n")
-        following += 1
+        following = seed + 1
         sys.stderr.write(f"\r{following - options.first} seeds, {sum(counts.values())} runs, {wrong} wrong")
     sys.stdout.write("\n" + "\n".join(f"{count:5} {name}" for name, count in sorted(counts.items())))
     sys.stdout.write(f"\n{sum(counts.values())} runs, {wrong} wrong; go on with --first {following}\n")

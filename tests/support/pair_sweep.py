@@ -10,10 +10,8 @@ are about answers of schema changes alone, and an order of the changes as they a
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
-import time
 from ast import literal_eval
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,10 +20,10 @@ from fnmatch import fnmatchcase
 from random import Random
 
 import orjson
-from legal_sweep import prepare
 from lies import CleanRun, Lie, NotThereError
 from lying_clusters import Told, drawn_plan, is_lawful, told
 from soundness_page import entry
+from sweeping import in_time, prepare, sweep_parser
 
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.model.plan import Plan
@@ -197,25 +195,21 @@ def _leads_to_the_end(records: Records, clean: Told) -> bool | None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--first", type=int, default=1)
-    parser.add_argument("--count", type=int, default=20)
+    parser = sweep_parser(__doc__, first=1, count=20)
     parser.add_argument("--pairs", type=int, default=10, help="pairs of lies a run")
-    parser.add_argument("--limit-s", type=float, default=float("inf"))
     parser.add_argument("--system", action="append", choices=sorted(SYSTEMS))
     options = parser.parse_args()
     prepare()
-    ends = time.monotonic() + options.limit_s
     counts = Counter[str]()
     following = options.first
-    while following < options.first + options.count and time.monotonic() < ends:
+    for seed in in_time(range(options.first, options.first + options.count), options.limit_s):
         for system in options.system or SYSTEMS:
-            for pair in judged_pairs(following, system, options.pairs):
+            for pair in judged_pairs(seed, system, options.pairs):
                 counts[pair.verdict] += 1
                 if pair.verdict == "slipped":
                     sys.stdout.write(f"{pair}\n")
                     sys.stdout.flush()
-        following += 1
+        following = seed + 1
         sys.stderr.write(f"\r{following - options.first} seeds, {counts.total()} pairs, {counts['slipped']} slipped")
     found = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items()))
     sys.stdout.write(f"\n{counts.total()} pairs: {found or 'none'}; go on with --first {following}\n")
