@@ -19,8 +19,10 @@ from schemaquake.harness.history.pairing import OPERATIONS, pair
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import plain
 
-__all__ = ["PairedOperation", "operations", "select_functions", "values_of"]
+__all__ = ["READ_LEVELS", "PairedOperation", "operations", "select_functions", "values_of"]
 
+READ_LEVELS: Final = ("consistency", "additions")
+"""What a read of a set or counter says: the consistency level that it asks, and that at which additions are made."""
 _FIELDS: Final = tuple(name for name in OPERATIONS.names if name not in {"completion", "mops"})
 
 

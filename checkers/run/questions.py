@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemaquake.checkers.evidence.evidence import Evidence
+from schemaquake.checkers.evidence.operations import READ_LEVELS
 from schemaquake.checkers.findings.explanation import listing
 from schemaquake.harness.model.operation import NEMESIS
 from schemaquake.harness.model.records import plain
@@ -37,8 +38,6 @@ _ALWAYS_HOLDS: Final = ("write", "txn")
 _NOT_APPLIED: Final = "not applied: the condition did not hold"
 _READINGS: Final = ("read", "txn", "get", "probe", "check-rows", "read-batches", "read-rows")
 _FINAL: Final = ("settled", "restarted")
-_LEVELS: Final = ("consistency", "additions")
-"""What a read of a set or counter says of itself and of the additions."""
 _EXAMPLES: Final = 3
 _SEVERAL: Final = 5
 """How many reads of a key at one level make a single one at another level strange."""
@@ -128,8 +127,8 @@ def _find_odd_levels(asked: pa.Table) -> Iterator[str]:
         if isinstance(value, dict):
             by_key.setdefault(row["key"], []).append((row["index"], value))
     for key, found in by_key.items():
-        whole = [(index, value) for index, value in found if set(_LEVELS) <= value.keys()]
-        lacking = [index for index, value in found if not set(_LEVELS) <= value.keys()]
+        whole = [(index, value) for index, value in found if set(READ_LEVELS) <= value.keys()]
+        lacking = [index for index, value in found if not set(READ_LEVELS) <= value.keys()]
         if whole and lacking:
             yield f"{len(lacking)} reads of {key} do not say at which levels they and additions were made, the first of them op {lacking[0]}"
         additions = {str(value["additions"]) for _, value in whole}

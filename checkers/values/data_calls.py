@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemaquake.checkers.evidence.evidence import Evidence
-from schemaquake.checkers.evidence.operations import PairedOperation, operations, select_functions
+from schemaquake.checkers.evidence.operations import READ_LEVELS, PairedOperation, operations, select_functions
 from schemaquake.checkers.quorum.centers import Asked, list_placements, meet, read_locations
 from schemaquake.checkers.quorum.levels import share_a_replica
 from schemaquake.checkers.quorum.operations import find_replication_factors
@@ -67,9 +67,10 @@ class Levels:
     def kind(self, read: PairedOperation) -> ReadKind | None:
         """Return at which level the read asked and where, and the level of additions; None: it does not say its levels."""
         levels = read.argument if isinstance(read.argument, dict) else {}
-        if not levels.keys() >= {"consistency", "additions"}:
+        if not levels.keys() >= set(READ_LEVELS):
             return None
-        return ReadKind(Asked(str(levels["consistency"]), self.center(read)), str(levels["additions"]))
+        consistency, additions = (str(levels[name]) for name in READ_LEVELS)
+        return ReadKind(Asked(consistency, self.center(read)), additions)
 
     def center(self, call: PairedOperation) -> str | None:
         """Return the data centre of the call's coordinator; None: not known."""
