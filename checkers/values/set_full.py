@@ -106,8 +106,7 @@ class SetFull:
 def _is_set(calls: Sequence[PairedOperation]) -> bool:
     """Check that the reads of this key are not mostly integers: a counter has `add` and `read`, too."""
     answers = [read.value for read in list_answered(calls, "read")]
-    sums = sum(type(value) is int for value in answers)
-    return not sums or sums <= sum(value is not None for value in answers) - sums
+    return 2 * sum(type(value) is int for value in answers) <= sum(value is not None for value in answers)
 
 
 def _is_listing(value: JSON) -> bool:
@@ -137,8 +136,8 @@ class _Element:
     missed: int | None = None  # position of the last read that lacks it although it was owed to it
 
     @property
-    def certain(self) -> bool:
-        return any(add.type == "ok" for add in self.adds)
+    def acknowledged(self) -> Sequence[PairedOperation]:
+        return [add for add in self.adds if add.type == "ok"]
 
 
 class _Timeline:
@@ -152,11 +151,11 @@ class _Timeline:
         self.unexpected: dict[Hashable, PairedOperation] = {}
         self.refused: dict[Hashable, PairedOperation] = {}
         self.duplicated: dict[Hashable, PairedOperation] = {}
-        for call in calls:
-            if call.f == "add" and call.possible:
-                self.elements.setdefault(_hashable(call.argument), _Element(call.argument)).adds.append(call)
-            elif call.f == "add":
-                self.refused[_hashable(call.argument)] = call
+        for add in (call for call in calls if call.f == "add"):
+            if add.possible:
+                self.elements.setdefault(_hashable(add.argument), _Element(add.argument)).adds.append(add)
+            else:
+                self.refused[_hashable(add.argument)] = add
         self._find_runs()
         self._invoked = np.array([read.invoked for read in self.reads], np.int64)
         ends = np.array([_end(read) for read in self.reads], np.int64)
@@ -198,7 +197,7 @@ class _Timeline:
 
     def _classify(self, element: _Element) -> None:
         """Set when the element was known, the last reads that show and lack it, and its outcome."""
-        answers = [add.completed for add in element.adds if add.type == "ok" and add.completed is not None]
+        answers = [_end(add) for add in element.acknowledged]
         answers += [-self._earliest_end.between(begin, end) for begin, end in element.runs]
         element.known = min(answers, default=None)
         element.runs.sort()
@@ -221,7 +220,7 @@ class _Timeline:
 
     def _settle_gone(self, element: _Element, showing: _Mask) -> str:
         """Return the outcome of an element that the last reads lack, and set the read that lost it."""
-        if self._fresh or self._debts.is_without_levels:
+        if self._fresh:
             return "lost"
         owing = self._mask_owing(element, showing)
         lacking = np.flatnonzero(owing & ~showing)
@@ -244,9 +243,8 @@ class _Timeline:
     def _mask_owing_additions(self, element: _Element) -> _Mask:
         """Find the reads that began after an acknowledged add of the element, and share a replica with it."""
         owing = np.zeros(len(self.reads), bool)
-        for add in element.adds:
-            if add.type == "ok" and add.completed is not None:
-                owing |= self._debts.to_addition(add) & (self._invoked > add.completed)
+        for add in element.acknowledged:
+            owing |= self._debts.to_addition(add) & (self._invoked > _end(add))
         return owing
 
     def _mask_showing(self, element: _Element) -> _Mask:
@@ -272,7 +270,7 @@ class _Timeline:
 
     def counts(self) -> Mapping[str, int]:
         outcomes = Counter(element.outcome for element in self.elements.values())
-        recovered = sum(not element.certain and bool(element.runs) for element in self.elements.values())
+        recovered = sum(not element.acknowledged and bool(element.runs) for element in self.elements.values())
         return {
             "elements": len(self.elements),
             "reads": len(self.reads),
@@ -289,9 +287,9 @@ class _Timeline:
         """List, for each stable or stale element, the time (ns) after it was known at which a read still lacked it."""
         found = []
         for element in self.elements.values():
-            if element.outcome in {"stable", "stale"} and element.known is not None:
-                late = 0 if element.lacking is None else int(self._invoked[element.lacking]) - element.known
-                found.append(max(0, late))
+            if element.outcome in {"stable", "stale"}:
+                assert element.known is not None
+                found.append(0 if element.lacking is None else int(self._invoked[element.lacking]) - element.known)
         return found
 
     def doubt(self, key: str | None) -> Doubt | None:
@@ -299,7 +297,7 @@ class _Timeline:
         elements = [element for element in self.elements.values() if element.outcome == "undecided"]
         if not elements:
             return None
-        lacking = self.reads[max(element.lacking or 0 for element in elements)]
+        lacking = self.reads[max(element.lacking for element in elements if element.lacking is not None)]
         shown = ", ".join(shortened(_json(element.value)) for element in elements[: LIMITS.members])
         more = ", …" if len(elements) > LIMITS.members else ""
         text = f"{len(elements)} elements ({shown}{more}) that the last reads lack, as op {lacking.index}, may be lost: no read that owed them came after"
@@ -328,7 +326,7 @@ class _Timeline:
     ) -> Anomaly:
         assert element.lacking is not None
         assert element.known is not None
-        add = next((add for add in element.adds if add.type == "ok"), element.adds[0])
+        add = (element.acknowledged or element.adds)[0]
         missed = element.missed if kind == "stale-element" and element.missed is not None else element.lacking
         lacking = self.reads[missed]
         shown = None if element.shown is None else self.reads[element.shown]
@@ -336,7 +334,8 @@ class _Timeline:
         lines = operations.lines([call.index for call in calls])
         last = f"T{len(calls)}"
         seen = "no read ever showed it" if shown is None else "T2 is the last that shows it"
-        more = f" The same holds for {count - 1} more elements." if count > 1 else ""
+        others = count - 1
+        more = f" The same holds for {others} more elements." if others else ""
         return anomaly(
             kind,
             objects=list_objects(key),
@@ -397,7 +396,6 @@ class _Debts:
         self._numbers = np.array([-1 if kind is None else self._kinds[kind] for kind in kinds], np.int64)
         self.unsaid: _Mask = self._numbers < 0
         """Reads that do not say their levels."""
-        self.is_without_levels = not self._kinds
         self.undisturbed: _Mask = np.array(
             [kind is not None and levels.is_undisturbed(read) for kind, read in zip(kinds, reads, strict=True)], bool
         )
@@ -455,13 +453,16 @@ def _end(read: PairedOperation) -> int:
 
 def _hashable(value: JSON) -> Hashable:
     """Make a hashable key of a JSON value: 1 and true have different keys."""
-    if type(value) is int or type(value) is str:
+    if isinstance(value, int | str) and not isinstance(value, bool):
         return value
     return (orjson.dumps(value, option=orjson.OPT_SORT_KEYS),)
 
 
 def _original(value: Hashable) -> Any:
-    return orjson.loads(value[0]) if isinstance(value, tuple) else value
+    if isinstance(value, tuple):
+        (text,) = value
+        return orjson.loads(text)
+    return value
 
 
 def _json(value: JSON) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from random import Random
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -14,6 +16,7 @@ from hypothesis import strategies as st
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.run.availability import Availability
 from schemaquake.checkers.run.stats import Stats
+from schemaquake.checkers.values import set_full
 from schemaquake.checkers.values.bank import Bank
 from schemaquake.checkers.values.counter import Counter
 from schemaquake.checkers.values.long_fork import LongFork
@@ -122,8 +125,9 @@ def test_a_lost_element_is_told_with_its_last_sighting():
 
 
 def test_how_long_an_element_was_stale():
-    verdict = judge(SetFull(), *ADDED, "@10 p1 invoke read", "p1 ok []", *read("[1]"))
-    assert verdict.figures["stable_slowest_ms"] == 8
+    verdict = judge(SetFull(), *ADDED, "@10.0006 p1 invoke read", "p1 ok []", *read("[1]"))
+    assert verdict.figures["stable_slowest_ms"] == 8.001
+    assert judge(SetFull(), *ADDED, *read("[1]")).figures["stable_slowest_ms"] == 0
 
 
 def test_a_set_that_was_never_read_is_unknown():
@@ -138,6 +142,146 @@ def test_a_set_that_was_never_read_is_unknown():
 def test_elements_are_told_apart_by_their_json():
     assert judge(SetFull(), 'p0 invoke add "1"', "p0 ok", *read('["1"]')).valid is True
     assert judge(SetFull(), 'p0 invoke add "1"', "p0 ok", *read("[1]")).valid is False
+
+
+def test_an_element_is_stable_once_a_read_that_began_after_it_was_known_shows_it():
+    during = ("p0 invoke add 1", "p1 invoke read", "p0 ok", "p1 ok [1]")
+    assert judge(SetFull(), *during).figures["never_read"] == 1
+    assert judge(SetFull(), *during, *read("[1]")).figures["stable"] == 1
+    unknown = judge(SetFull(), "p0 invoke add 1", "p0 info", *read("[]"))
+    assert [unknown.figures[name] for name in ("recovered", "stable", "never_read", "lost")] == [0, 0, 0, 0]
+    assert judge(SetFull(fresh=True), "p0 invoke add 1", "p0 info", *read("[]")).valid is True
+
+
+def test_a_lost_element_names_its_first_addition_and_its_last_sighting_and_how_many_more_are_lost():
+    lines = ("p0 invoke add 1", "p0 info", "p2 invoke add 1", "p2 info", *read("[1]", "[]", "[1]", "[]"))
+    (found,) = judge(SetFull(), *lines).anomalies
+    assert (found.ops, found.nodes, found.evidence["runs"]) == ((0, 8, 10), (), [(0, 1), (2, 3)])
+    assert "more elements" not in found.explanation
+    two = judge(SetFull(), *ADDED, "p0 invoke add 2", "p0 ok", *read("[]")).anomalies
+    assert [each.explanation.endswith("The same holds for 1 more elements.") for each in two] == [True, True]
+    assert judge(SetFull(), *ADDED, *read("[]")).figures.get("stable_slowest_ms") is None
+
+
+def test_what_a_refused_addition_was_refused_with_is_told():
+    (found,) = judge(
+        SetFull(), *ADDED, "p0 n3 invoke add 2", "p0 fail !Timeout", "p1 n2 invoke read", "p1 ok [1,2]"
+    ).anomalies
+    assert (found.evidence, found.nodes) == ({"element": 2, "refused_with": "Timeout"}, ("n2", "n3"))
+    (twice,) = judge(SetFull(), *ADDED, *read("[1,1]")).anomalies
+    assert (twice.evidence, twice.nodes) == ({"element": 1}, ())
+
+
+def test_elements_may_be_of_any_kind():
+    lines = ("p0 invoke add [1,2]", "p0 ok", 'p0 invoke add {"b":1,"a":2}', "p0 ok", "p0 invoke add true", "p0 ok")
+    assert judge(SetFull(), *lines, *read('[[1,2],{"a":2,"b":1},true]')).figures["stable"] == 3
+    assert types(judge(SetFull(), *lines, *read('[[2,1],{"a":2,"b":1},true]'))) == [
+        "lost-element",
+        "unexpected-element",
+    ]
+    (found,) = judge(SetFull(), *ADDED, *read("[1,[3]]")).anomalies
+    assert found.evidence == {"element": [3]}
+
+
+@pytest.mark.parametrize(
+    ("lines", "valid"),
+    [
+        (read("[1]", "1"), "unknown"),
+        (read("[1]", "1", "2"), "nothing"),
+        (read("null"), False),
+        (read("1"), "nothing"),
+    ],
+)
+def test_what_is_a_set(lines, valid):
+    verdict = judge(SetFull(), *ADDED, *lines)
+    assert (verdict.valid, verdict.judged_nothing) == ("unknown" if valid == "nothing" else valid, valid == "nothing")
+
+
+def test_sets_that_were_never_read_are_counted_and_named():
+    added = [line for key in "xyz" for line in (f"p0 invoke add k={key} 1", "p0 ok")]
+    (doubt,) = judge(SetFull(), *added, "p1 invoke read k=y", "p1 ok [1]").doubts
+    assert (doubt.text, doubt.objects) == ("2 of 3 sets were never read", ("x", "z"))
+
+
+def test_the_time_limit_ends_the_judgement_and_says_how_far_it_came(monkeypatch):
+    added = [
+        line for key in "wxyz" for line in (f"p0 invoke add k={key} 1", "p0 ok", f"p1 invoke read k={key}", "p1 ok [1]")
+    ]
+    times = iter([100.0, 100.5, 100.6, 100.7, 100.8])
+    monkeypatch.setattr(set_full, "time", SimpleNamespace(monotonic=lambda: next(times)))
+    verdict = SetFull().check(data_records(*added), limit_s=0.5)
+    assert [(doubt.kind, doubt.text) for doubt in verdict.doubts] == [
+        ("time", "the time limit of 0.5 s passed after 1 of 4 sets")
+    ]
+
+
+def test_no_more_sets_are_explained_than_a_report_holds():
+    most = LIMITS.findings_of_all
+    added = [line for key in range(most) for line in (f"p0 invoke add k={key} 1", "p0 ok")]
+    reads = [line for key in range(most) for line in (f"p1 invoke read k={key}", f"p1 ok [1,2{',3' * (key > 0)}]")]
+    verdict = judge(SetFull(), *added, *reads)
+    assert len(verdict.anomalies) == most + (most % 2 == 0)
+    assert verdict.figures["unexpected"] == 2 * most - 1
+    each = [line for key in range(most + 1) for line in (f"p1 invoke read k={key}", "p1 ok [1,2]")]
+    one = [line for key in range(most + 1) for line in (f"p0 invoke add k={key} 1", "p0 ok")]
+    assert len(judge(SetFull(), *one, *each).anomalies) == most
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_reads_that_overlap_are_compared_with_all_that_show_an_element(seed):
+    """Against a look at every pair of reads: an element is lost if a read lacks it, and none that ended after its begin shows it."""
+    random = Random(seed)
+    count = 3 + seed
+    spans = sorted((begin := 10 + random.randrange(40), begin + random.randrange(1, 30)) for _ in range(count))
+    shows = [random.random() < 0.6 for _ in spans]
+    events = [(begin, 0, f"@{begin} p{10 + at} invoke read") for at, (begin, _) in enumerate(spans)]
+    events += [
+        (end, 1, f"@{end} p{10 + at} ok {[1] if shown else []}")
+        for at, ((_, end), shown) in enumerate(zip(spans, shows, strict=True))
+    ]
+    lines = ("@1 p0 invoke add 1", "@2 p0 ok", *(line for *_, line in sorted(events)))
+    last = max((begin for (begin, _), shown in zip(spans, shows, strict=True) if not shown), default=None)
+    seen = any(shown and last is not None and end >= last for (_, end), shown in zip(spans, shows, strict=True))
+    expected = "stable" if last is None else "stale" if seen else "lost"
+    assert judge(SetFull(), *lines).figures[expected] == 1
+
+
+def test_a_read_that_began_before_an_element_was_known_need_not_show_it():
+    lines = ("p1 invoke read", "p2 invoke read", "p0 invoke add 1", "p2 ok []", "p1 ok [1]", "p0 ok")
+    assert judge(SetFull(), *lines).figures["never_read"] == 1
+
+
+@pytest.mark.parametrize("count", [2, 5, 8, 13])
+def test_one_slow_read_among_many_that_show_an_element_proves_that_it_may_not_be_lost(count):
+    for slow in range(count):
+        begun = [f"@{10 + at} p{10 + at} invoke read" for at in range(count)]
+        ends = [f"@{30 + at} p{10 + at} ok [1]" for at in range(count) if at != slow]
+        lacks = ("@60 p1 invoke read", "@61 p1 ok []")
+        late = (*ADDED, *begun, *ends, *lacks, f"@70 p{10 + slow} ok [1]")
+        assert judge(SetFull(), *late).figures["stale"] == 1
+        early = (*ADDED, *begun, *ends, f"@59 p{10 + slow} ok [1]", *lacks)
+        assert judge(SetFull(), *early).figures["lost"] == 1
+
+
+def test_a_sight_that_ends_in_the_instant_in_which_a_read_begins_may_be_the_later_one():
+    sight = ("@20 p1 invoke read", "@30 p1 ok [1]")
+    assert judge(SetFull(), *ADDED, *sight, "@30 p2 invoke read", "@31 p2 ok []").figures["stale"] == 1
+    assert judge(SetFull(), *ADDED, *sight, "@30.001 p2 invoke read", "@31 p2 ok []").figures["lost"] == 1
+    one, quorum = (f'k=k.s {{"consistency": "{level}", "additions": "QUORUM"}}' for level in ("ONE", "QUORUM"))
+    for at, found in (("30", "stale-element"), ("30.001", "lost-element")):
+        reads = (f"@20 p1 invoke read {one}", "@30 p1 ok [1]", f"@{at} p2 invoke read {quorum}", "@31 p2 ok []")
+        assert types(judge(SetFull(), *replicated(3), *SET, *reads, *leveled("ONE", "QUORUM", "[]"))) == [found]
+
+
+def test_a_read_that_begins_in_the_instant_of_an_acknowledgement_owes_nothing():
+    levels = 'k=k.s {"consistency": "QUORUM", "additions": "QUORUM"}'
+    for at, found in (("20", []), ("20.001", ["stale-element"])):
+        lines = ("p0 invoke add k=k.s 1", "@20 p0 ok", f"@{at} p1 invoke read {levels}", "@21 p1 ok []")
+        assert types(judge(SetFull(), *replicated(3), *lines, *leveled("QUORUM", "QUORUM", "[1]"))) == found
+
+
+def test_one_and_true_are_two_elements():
+    assert types(judge(SetFull(), *ADDED, *read("[true]"))) == ["lost-element", "unexpected-element"]
 
 
 @given(st.data())
@@ -683,6 +827,23 @@ def test_a_late_element_names_the_last_read_that_owed_it():
     late = (*leveled("QUORUM", "QUORUM", "[]"), *leveled("ONE", "QUORUM", "[]"), *leveled("QUORUM", "QUORUM", "[1]"))
     (found,) = judge(SetFull(), *replicated(3), *SET, *late).anomalies
     assert (found.type, found.ops) == ("stale-element", (2, 4, 8))
+
+
+def test_a_late_element_names_the_last_of_several_reads_that_owed_it():
+    late = leveled("QUORUM", "QUORUM", "[]", "[]", "[1]")
+    (found,) = judge(SetFull(), *replicated(3), *SET, *late).anomalies
+    assert (found.type, found.ops) == ("stale-element", (2, 6, 8))
+
+
+def test_a_read_owes_an_element_that_was_added_twice():
+    late = leveled("QUORUM", "QUORUM", "[]", "[1]")
+    assert types(judge(SetFull(), *replicated(3), *SET, *SET, *late)) == ["stale-element"]
+    assert types(judge(SetFull(), *replicated(3), *SET, *SET, *late[:2])) == ["lost-element"]
+
+
+def test_an_element_that_a_read_shows_after_the_last_one_that_owed_it_is_late_and_not_lost():
+    lines = (*replicated(3), *SET, *leveled("QUORUM", "QUORUM", "[]"), *leveled("ONE", "QUORUM", "[1]", "[]"))
+    assert types(judge(SetFull(), *lines)) == ["stale-element"]
 
 
 def test_where_every_read_must_be_fresh_each_owes_all_elements():
