@@ -119,9 +119,10 @@ def _floor(asked: Asked, centers: Mapping[str, int]) -> _Floor:
         case "EACH_QUORUM":
             return _Floor(0, {name: count // 2 + 1 for name, count in centers.items() if count})
         case "LOCAL_ONE" | "LOCAL_QUORUM":
-            if center is None or center not in centers:
+            copies = centers.get(center or "")
+            if center is None or copies is None:
                 return _Floor(1, {})
-            return _Floor(0, {center: centers[center] // 2 + 1 if level == "LOCAL_QUORUM" else 1})
+            return _Floor(0, {center: copies // 2 + 1 if level == "LOCAL_QUORUM" else 1})
     if level not in _ANYWHERE:
         raise HistoryError(f"a put, get or probe at the level {level!r}, which reads and writes do not both have")
     return _Floor(_ANYWHERE[level], {})

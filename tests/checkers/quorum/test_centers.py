@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from itertools import combinations
 
+import orjson
 import pyarrow as pa
 import pytest
 from histories import events, observed
 
 from schemaquake.checkers.evidence.evidence import Evidence
-from schemaquake.checkers.quorum.centers import list_placements, read_locations
+from schemaquake.checkers.quorum.centers import Asked, count_at, find_centers, list_placements, read_locations
 from schemaquake.checkers.quorum.levels import count_replicas, read_factor, share_a_replica, sum_factors
 from schemaquake.harness.errors import HistoryError
 from schemaquake.harness.model.records import OBSERVATIONS, Records
@@ -85,14 +86,39 @@ def test_a_node_whose_ring_could_not_be_read_stands_nowhere() -> None:
     assert read_locations(evidence) == {"n2": "b"}
 
 
-def test_replicas_are_those_of_changes_of_keyspaces_by_clients_that_may_have_been_made() -> None:
-    def change(process: int, f: str, center: str, outcome: str = "ok") -> list[str]:
-        placed = f'{{"replication": {{"class": "NetworkTopologyStrategy", "{center}": 2}}}}'
-        return [f"@{process} p{process} n1 invoke {f} k {placed}", f"@{process} p{process} n1 {outcome}"]
+def change(process: int, f: str, replication: str, outcome: str = "ok") -> list[str]:
+    return [
+        f'@{process + 1} p{process} n1 invoke {f} k {{"replication": {replication}}}',
+        f"@{process + 1} p{process} n1 {outcome}",
+    ]
 
-    made = [*change(1, "create-keyspace", "a"), *change(2, "alter-keyspace", "b", "info")]
-    other = [*change(3, "alter-keyspace", "c", "fail E"), *change(4, "create-table", "d")]
-    by_nobody = ['@5 -- info alter-keyspace {"replication": {"class": "NetworkTopologyStrategy", "e": 1}}']
+
+def by_center(**centers: int) -> str:
+    return orjson.dumps({"class": "NetworkTopologyStrategy", **centers}).decode()
+
+
+SIMPLE = '{"class": "SimpleStrategy", "replication_factor": 3}'
+
+
+def test_replicas_are_those_of_changes_of_keyspaces_by_clients_that_may_have_been_made() -> None:
+    made = [*change(0, "create-keyspace", by_center(a=2)), *change(2, "alter-keyspace", by_center(b=2), "info")]
+    other = [*change(3, "alter-keyspace", by_center(c=2), "fail E"), *change(4, "create-table", by_center(d=2))]
+    value = f'{{"replication": {by_center(e=2)}}}'
+    by_nobody = [f"@6 -- invoke alter-keyspace {value}", f"@7 -- ok alter-keyspace {value}"]
     assert list_placements(events(*made, *other, *by_nobody)) == [{"a": 2}, {"b": 2}]
-    simple = '{"replication": {"class": "SimpleStrategy", "replication_factor": 3}}'
-    assert list_placements(events(f"@1 p1 n1 invoke create-keyspace k {simple}", "@2 p1 n1 ok")) == [{}]
+    assert list_placements(events(*change(1, "create-keyspace", SIMPLE))) == [{}]
+    assert list_placements(events(*change(1, "create-keyspace", "null"))) == [{}]
+
+
+def test_one_data_center_after_none_are_not_several() -> None:
+    changed = [*change(1, "create-keyspace", SIMPLE), *change(2, "alter-keyspace", by_center(a=3))]
+    assert find_centers(events(*changed)) == {}
+    assert find_centers(events(*changed, *change(3, "alter-keyspace", by_center(a=3, b=3)))) is None
+    assert find_centers(events(*change(3, "create-keyspace", by_center(a=3, b=3)))) == {"a": 3, "b": 3}
+
+
+def test_a_data_center_without_replicas_has_no_majority() -> None:
+    centers = {"dc1": 2, "dc2": 2, "dc3": 0}
+    assert count_at(Asked("EACH_QUORUM", "dc1"), centers) == 4
+    assert count_at(Asked("LOCAL_QUORUM", "dc4"), centers) == count_at(Asked("LOCAL_QUORUM", None), centers) == 1
+    assert count_at(Asked("LOCAL_QUORUM", "dc1"), centers) == 2
