@@ -162,3 +162,119 @@ def test_a_node_that_names_no_range_is_misplaced_and_one_that_describes_nothing_
     result = Placements().check(judged([START], [*rows, *described_by[:3]]), limit_s=5)
     assert (result.valid, {doubt.kind for doubt in result.doubts}) == ("unknown", {"unread"})
     assert all("n4 did not describe the ranges of k" in doubt.text for doubt in result.doubts)
+
+
+def wrong_ranges():
+    """The ranges that follow from the ring, but for one replica of the second one."""
+    spans = ranges()
+    stranger = next(address for address in ADDRESS.values() if address not in spans[1][2])
+    spans[1] = [*spans[1][:2], [*spans[1][2][:2], stranger]]
+    return spans
+
+
+def told(answers, *, gossip=None, directory=None, events=()):
+    """Judge descriptions by (phase, node); `gossip` and `directory` are those that n1 shows in the first phase."""
+    rows = [
+        account(node, NODES, phase=phase, **ring(), **({"gossip": gossip, "directory": directory} if (phase, node) == ("settled", "n1") else {}))
+        for phase in ("settled", "restarted")
+        for node in NODES
+    ]  # fmt: skip
+    rows += [described(node, {"ranges": spans}, phase=phase) for (phase, node), spans in answers.items()]
+    rows.append(f"settled,restarted {','.join(NODES)} keyspace k {orjson.dumps({'replication': SIMPLE}).decode()}")
+    return Placements().check(judged([START, *events], rows), limit_s=5)
+
+
+def in_phases(settled, restarted):
+    return {(phase, node): spans for phase, spans in (("settled", settled), ("restarted", restarted)) for node in NODES}
+
+
+def test_descriptions_are_compared_with_those_of_their_own_phase():
+    result = told(in_phases(ranges(), wrong_ranges()))
+    assert {(one.type, one.evidence["phase"]) for one in result.anomalies} == {("misplaced-replicas", "restarted")}
+    assert sorted(one.nodes for one in result.anomalies) == [(node,) for node in NODES]
+    assert result.figures == {"descriptions": 8, "ranges": 32}
+
+
+def test_a_misplaced_replica_is_told_with_its_token():
+    answers = in_phases(ranges(), ranges())
+    answers["settled", "n2"] = wrong_ranges()
+    misplaced, divided = sorted(told(answers).anomalies, key=lambda one: one.type, reverse=True)
+    token = ranges()[1][1]
+    right, wrong = (sorted(spans[1][2]) for spans in (ranges(), wrong_ranges()))
+    assert misplaced.evidence["differences"] == [{"token": token, "described": wrong, "expected": right}]
+    assert f"it names {wrong[0]}, {wrong[1]} and {wrong[2]} for token {token}, not {right[0]}" in misplaced.explanation
+    assert divided.nodes == ("n1", "n2")
+    assert divided.evidence["differences"] == {"n2": [{"token": token, "described": right, "expected": wrong}]}
+    assert f"for token {token} n1 names" in divided.explanation
+
+
+def test_every_node_that_describes_other_replicas_than_the_first_is_named():
+    answers = in_phases(ranges(), ranges())
+    answers["settled", "n2"] = answers["settled", "n4"] = wrong_ranges()
+    (divided,) = (one for one in told(answers).anomalies if one.type == "divided-placements")
+    assert (divided.nodes, sorted(divided.evidence["differences"])) == (("n1", "n2", "n4"), ["n2", "n4"])
+
+
+def test_a_description_that_is_no_ring_is_told_as_that_though_its_replicas_are_right():
+    spans = ranges()
+    cut = [*spans, [spans[0][0], spans[0][1], spans[0][2]]]
+    result = told(in_phases(cut, ranges()))
+    assert {one.type for one in result.anomalies} == {"misplaced-replicas"}
+    assert all(" it names " not in one.explanation for one in result.anomalies)
+
+
+UNDER_WAY = [
+    {"gossip": {ADDRESS["n5"]: "BOOT"}},
+    {"gossip": {ADDRESS["n5"]: "BOOT_REPLACE"}},
+    {"directory": {ADDRESS["n5"]: {"state": "BOOTSTRAPPING", "sequence": None}}},
+    {"directory": {ADDRESS["n5"]: {"state": "REGISTERED", "sequence": "{kind: JOIN}"}}},
+]
+QUIET = [
+    {"gossip": {ADDRESS["n5"]: "LEFT"}},
+    {"gossip": {}},
+    {"directory": {ADDRESS["n5"]: {"state": "REGISTERED", "sequence": None}}},
+    {"directory": {ADDRESS["n5"]: {"state": "REGISTERED"}}},
+]
+
+
+@pytest.mark.parametrize("shown", [*UNDER_WAY, *QUIET], ids=str)
+def test_what_is_under_way_in_one_phase_excuses_what_differs_in_that_one_alone(shown):
+    is_busy = shown in UNDER_WAY
+    first = told(in_phases(wrong_ranges(), ranges()), **shown)
+    assert [one.type for one in first.anomalies] == ([] if is_busy else ["misplaced-replicas"] * 4)
+    assert [doubt.kind for doubt in first.doubts] == (["undecided"] * 4 if is_busy else [])
+    second = told(in_phases(ranges(), wrong_ranges()), **shown)
+    assert [one.type for one in second.anomalies] == ["misplaced-replicas"] * 4
+    answers = in_phases(ranges(), ranges())
+    answers["settled", "n2"] = wrong_ranges()
+    divided = told(answers, **shown)
+    assert [one.type for one in divided.anomalies] == ([] if is_busy else ["misplaced-replicas", "divided-placements"])
+    assert any("n1 names" in doubt.text for doubt in divided.doubts) is is_busy
+
+
+@pytest.mark.parametrize("source", ["gossip", "the directory"])
+def test_pending_ranges_say_where_they_are_shown(source):
+    leaves = operation("decommission", {"n3": "left"}, "ok")
+    shown = (
+        {"gossip": {ADDRESS["n3"]: "LEAVING"}}
+        if source == "gossip"
+        else {"directory": {ADDRESS["n3"]: {"state": "LEAVING"}}}
+    )
+    result = told(in_phases(ranges(), ranges()), events=leaves, **shown)
+    (found,) = result.anomalies
+    assert (found.type, found.objects, found.nodes) == ("pending-ranges", (ADDRESS["n3"],), ("n1",))
+    assert found.evidence["states"] == {source: "LEAVING"}
+    assert f"n1 shows {ADDRESS['n3']} as LEAVING in {source}." in found.explanation
+
+
+@pytest.mark.parametrize("missing", ["ring", "keyspace"])
+def test_ranges_without_what_they_follow_from_are_a_doubt(missing):
+    rows = [described("n1", {"ranges": ranges()})]
+    if missing != "ring":
+        rows.append(account("n1", NODES, **ring()))
+    if missing != "keyspace":
+        rows.append(f"settled,restarted n1 keyspace k {orjson.dumps({'replication': SIMPLE}).decode()}")
+    result = Placements().check(judged([START], rows), limit_s=5)
+    wanted = "account of the ring" if missing == "ring" else "replication of k"
+    assert result.valid == "unknown"
+    assert [doubt.text.endswith(f"gave no {wanted}") for doubt in result.doubts] == [True, True]
