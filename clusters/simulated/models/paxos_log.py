@@ -111,7 +111,8 @@ class PaxosLog:
             ballot = node.kernel.heap.now_ns, node.name
             promises: Answers = yield server.ask(members, "prepare", (epoch, ballot), need=need, limit_ns=_LIMIT_NS)
             if promises.enough:
-                known: list[_Promise] = list(promises.answers.values())
+                promised = dict(promises.answers)  # later ones have no part in what is proposed
+                known: list[_Promise] = list(promised.values())
                 decided = next((each.decided for each in known if each.decided is not None), None)
                 if decided is not None:
                     return True, decided
@@ -123,7 +124,7 @@ class PaxosLog:
                     return True, None
                 yield P2
                 if self.invariants is not None:
-                    self.invariants.proposes(node, epoch, ballot, promises.answers, entry.id)
+                    self.invariants.proposes(node, epoch, ballot, promised, entry.id)
                 taken: Answers = yield server.ask(
                     members, "accept", (epoch, ballot, entry), need=need, limit_ns=_LIMIT_NS
                 )

@@ -147,6 +147,15 @@ _COMMITTED_BY_ANOTHER = Plan(
     },
 )  # fmt: skip
 """A member refused a CREATE INDEX that another had committed for it: a snapshot had been taken, and its own entry was forgotten with it."""
+_PROMISED_TOO_LATE = Plan(
+    system="simulated:cassandra-6.0", workloads=("drop-alter", "add-columns", "quorum"), nemeses=("partition", "restart"),
+    seed=21871, cluster="simulated", nodes=5, time_limit_s=20.0, rate=4.0, replication_factor=5, restart="none",
+    options={
+        "mode": "barrier", "races": "1", "bugs": "none", "log": "paxos", "invariants": "checked",
+        "slow": "n1-n3:60,n1-n5:60,n2-n3:60,n2-n4:60,n3-n4:60,n5-n3:60",
+    },
+)  # fmt: skip
+"""A third promise, which told of an accepted entry, came when two had been counted: the observer took it for one that was passed over."""
 
 
 @pytest.mark.parametrize(
@@ -168,6 +177,7 @@ _COMMITTED_BY_ANOTHER = Plan(
         _KILLED_WITHOUT_A_NOTE,
         _COLUMNS_THAT_NOTHING_DECLARED,
         _COMMITTED_BY_ANOTHER,
+        _PROMISED_TOO_LATE,
     ],
     ids=lambda plan: str(plan.seed),
 )
