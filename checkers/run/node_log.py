@@ -140,7 +140,8 @@ def _list_missing_logs(notes: Notes, entries: Iterable[_Entry]) -> Iterator[Doub
         boots.setdefault(entry.node, set()).add(entry.boot)
     starts = [start for start in notes.starts if start.anew]
     again = {start.node for start in starts if start.phase != "boot"}
-    for node in sorted(notes.logging):
+    # Spares have no log yet when it is noted which nodes keep one.
+    for node in sorted(notes.logging | (_list_joined(notes) if notes.logging else set())):
         served = sum(start.node == node and start.served for start in starts)
         if node not in boots:
             yield Doubt("unread", f"no log of {node} was read")
@@ -152,6 +153,18 @@ def _list_missing_logs(notes: Notes, entries: Iterable[_Entry]) -> Iterator[Doub
             )
         elif missing := _list_missing_starts(notes, node, boots[node]):
             yield Doubt("unread", f"of the log of {node} nothing was read of start {listing(map(str, missing))}")
+
+
+def _list_joined(notes: Notes) -> set[str]:
+    """List the nodes that an operation started, and that served then, without having been there from the beginning."""
+    founders = {start.node for start in notes.starts if start.phase == "boot"}
+    return {
+        one["node"]
+        for event, value in notes.all
+        if "becomes" in value and event["type"] != "invoke"
+        for one in (value.get("effect") or {}).get("attempts") or ()
+        if may_start(one) and one.get("outcome") == "ok" and one.get("node") in {*(value.get("nodes") or ())} - founders
+    }
 
 
 def _list_missing_starts(notes: Notes, node: str, boots: Collection[int]) -> Sequence[int]:

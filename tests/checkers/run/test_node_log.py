@@ -490,6 +490,16 @@ def test_a_spare_that_joined_has_a_log_of_its_first_start(
     assert [doubt.kind for doubt in verdict(logs, notes).doubts] == ["unread"] * doubts
 
 
+@pytest.mark.parametrize(("logging", "read", "doubts"), [('["n1"]', "n1", 1), ('["n1"]', "n4", 0), ("[]", "n1", 0)])
+def test_a_spare_has_a_log_though_it_had_none_when_it_was_noted_who_keeps_one(
+    logging: str, read: str, doubts: int
+) -> None:
+    logs = [f"n1 boot0 {NOTHING_MUCH}", f"{read} boot0 {NOTHING_MUCH}"]
+    notes = [f'-- info run-planned {{"logs": {logging}}}', started("n1"), *joined("ok", "ok")]
+    found = [doubt.text for doubt in verdict(logs, notes).doubts]
+    assert found == ["no log of n4 was read"] * doubts
+
+
 def everyday(kind: str, outcome: str, *commands: str, node: str = "n2") -> list[str]:
     """An operation of a node, each command answered as the operation ended."""
     facts = {"takes_down": True} if kind in {"drain", "gossip"} else {"forgets": kind == "resetlocalschema"}
