@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Final
@@ -26,7 +26,7 @@ from schemaquake.harness.model.operation import NEMESIS
 from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.protocols import SERVER_DIGEST
 from schemaquake.harness.model.records import keyspace_of
-from schemaquake.harness.model.verdict import Anomaly
+from schemaquake.harness.model.verdict import Anomaly, Doubt
 from schemaquake.results.findings.description import title_of
 from schemaquake.results.findings.finding import Finding
 from schemaquake.results.grid.silence import without_silence
@@ -36,6 +36,7 @@ from schemaquake.results.report.material import anomalies_of
 from schemaquake.results.runs.execution import FinishedRun
 from schemaquake.results.store.store import Store
 from schemaquake.results.summary.cell import document_of
+from schemaquake.results.summary.run_summary import RunSummary
 from schemaquake.results.summary.summarise import read_summary
 from schemaquake.results.wording import shortened
 
@@ -191,6 +192,37 @@ def facts_of(finished: FinishedRun, *, folder: str, seconds: float) -> BatchFact
     }
     by_keyspace, shared, silent = without_silence(named)
     at_large = [*at_large, *(one for one in shared if one not in at_large)]
+    races = _races(store, summary, by_keyspace, silent)
+    notes = Notes(store.read_history())
+    agreed = setup_agreed(notes.settles)
+    at_once = _at_once(finished.plan, len(races))
+    blamed = any(one.type == "node-died" for one in anomalies_of(finished.verdict))
+    alive = outlived(races, deaths=len(notes.deaths), blamed=blamed, at_once=at_once)
+    decided = seen_again(
+        without_consequences(list(alive), at_once=at_once, divided=is_divided(chain(at_large, *found.values()))),
+        started=finished.plan.restart == "none" or any(phase.name == _LAST_PHASE for phase in summary.phases),
+    )
+    return BatchFacts(
+        run=folder,
+        completed=summary.completed,
+        error=summary.error or "",
+        seconds=round(seconds, 1),
+        command=finished.plan.command(),
+        races=tuple(begun_alike(decided, agreed=agreed)),
+        at_large=() if not agreed else _symptoms([one for one in at_large if one.type not in _everywhere(by_keyspace)]),
+        doubts=tuple(_render_doubt(one) for one in doubts_at_large(summary)),
+        server=_server(store),
+    )
+
+
+def _render_doubt(doubt: Doubt) -> str:
+    return f"{doubt.kind}: {shortened(doubt.text, _DOUBT_MOST)}"
+
+
+def _races(
+    store: Store, summary: RunSummary, by_keyspace: Mapping[str, Sequence[Anomaly]], silent: Collection[str]
+) -> list[RaceFacts]:
+    """Return the facts of each race that began, as if there were no other. `silent`: keyspaces charged with what several races share."""
     outcomes = _outcomes(store)
     causes = {keyspace: finding for finding in summary.findings for keyspace in finding.races}
     races = []
@@ -209,31 +241,12 @@ def facts_of(finished: FinishedRun, *, folder: str, seconds: float) -> BatchFact
                 symptoms=symptoms,
                 finding=None if cause is None or not symptoms else _found(cause),
                 doubts=(
-                    *dict.fromkeys(f"{one.kind}: {shortened(one.text, _DOUBT_MOST)}" for one in about),
+                    *dict.fromkeys(_render_doubt(one) for one in about),
                     *([_SILENT] if keyspace in silent else []),
                 ),
             )
         )
-    notes = Notes(store.read_history())
-    agreed = setup_agreed(notes.settles)
-    at_once = _at_once(finished.plan, len(races))
-    blamed = any(one.type == "node-died" for one in anomalies_of(finished.verdict))
-    alive = outlived(races, deaths=len(notes.deaths), blamed=blamed, at_once=at_once)
-    decided = seen_again(
-        without_consequences(list(alive), at_once=at_once, divided=is_divided(chain(at_large, *found.values()))),
-        started=finished.plan.restart == "none" or any(phase.name == _LAST_PHASE for phase in summary.phases),
-    )
-    return BatchFacts(
-        run=folder,
-        completed=summary.completed,
-        error=summary.error or "",
-        seconds=round(seconds, 1),
-        command=finished.plan.command(),
-        races=tuple(begun_alike(decided, agreed=agreed)),
-        at_large=() if not agreed else _symptoms([one for one in at_large if one.type not in _everywhere(by_keyspace)]),
-        doubts=tuple(f"{one.kind}: {shortened(one.text, _DOUBT_MOST)}" for one in doubts_at_large(summary)),
-        server=_server(store),
-    )
+    return races
 
 
 def _server(store: Store) -> str:
