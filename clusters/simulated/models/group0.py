@@ -49,7 +49,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
 
-from schemaquake.clusters.simulated.data import RowRead, RowWrite
+from schemaquake.clusters.simulated.data import DataPath, RowRead, RowWrite
 from schemaquake.clusters.simulated.faces import Answers, Node, Steps
 from schemaquake.clusters.simulated.messages import Failure, Message
 from schemaquake.clusters.simulated.models.invariants import Breaches, GroupInvariants, RingInvariants
@@ -194,13 +194,13 @@ class Group0:
         self._snapshot_every = snapshot_every
         self._trailing = trailing
         # Not counted anew by another ring: barriers wait for requests of an earlier version.
-        self._requests = Requests(
+        data = DataPath(
             ring,
-            self.change,
             rechecks=False,
             writes_pending="old-replica-only" not in flaws,
             misses_drop=None if "unordered-rows" in flaws else misses_drop,
         )
+        self._requests = Requests(data, self.change)
         self._coordinator = Coordinator(self, flaws)
         self._rows: RowInvariants | None = None
         self._watched: Mapping[str, Node] = {}

@@ -36,6 +36,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
+from schemaquake.clusters.simulated.data import DataPath
 from schemaquake.clusters.simulated.disk import TableFiles
 from schemaquake.clusters.simulated.faces import Answers, Node, Steps
 from schemaquake.clusters.simulated.messages import Message
@@ -119,13 +120,13 @@ class MergedRows:
         self._release = release
         # Where changes have no order, and where ids are counted or made from names, the id of a dropped table comes again.
         is_ordered = flaws.isdisjoint({"unordered-rows", "no-order", "counter-id", "name-id"})
-        self._requests = Requests(
+        data = DataPath(
             ring,
-            self.change,
             knows_columns=not release.speaks_thrift,
             says_why=False,
             misses_drop=misses_drop if is_ordered else None,
         )
+        self._requests = Requests(data, self.change)
         self._order = None if "no-order" in flaws or by_turns else Order()
         gives_up_with = "TimedOutException" if release.speaks_thrift else "OperationTimedOut"
         self._turns = Turns(gives_up_with=gives_up_with) if by_turns and "no-order" not in flaws else None

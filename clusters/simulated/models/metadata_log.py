@@ -42,6 +42,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
 
+from schemaquake.clusters.simulated.data import DataPath
 from schemaquake.clusters.simulated.faces import Answers, Node, Server, Steps
 from schemaquake.clusters.simulated.messages import Failure, Message
 from schemaquake.clusters.simulated.models.commit_rules import CommitRules
@@ -261,14 +262,14 @@ class MetadataLog:
         """By node how many entries it has asked for. Not on its disk: no id comes twice, not even of a node that lost it."""
         self._held: list[Entry] = []
         """Entries that are sent after the next one."""
-        self._requests = Requests(
+        data = DataPath(
             ring,
-            self.change,
             late_cells_break="write-meets-drop" in flaws,
             rechecks="old-replica-only" not in flaws,
             writes_pending="old-replica-only" not in flaws,
             misses_drop=None if "unordered-rows" in flaws else misses_drop,
         )
+        self._requests = Requests(data, self.change)
         self._register = _Register()
         self._snapshot_every = snapshot_every
         self._sequences = Sequences(self, flaws)

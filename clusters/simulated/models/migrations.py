@@ -43,6 +43,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
 
+from schemaquake.clusters.simulated.data import DataPath
 from schemaquake.clusters.simulated.faces import Answers, Node, Steps
 from schemaquake.clusters.simulated.messages import Message
 from schemaquake.clusters.simulated.models.definitions_sent_back import ROUND_TRIP_NS, Sent, definition_of, sent_in
@@ -119,7 +120,7 @@ class Migrations:
         # An old version is told from a later one where the times of versions follow the chain.
         has_chain = flaws.isdisjoint({"unordered-rows", "no-order", "no-agreement", "out-of-order", "uuid-clock"})
         misses_drop = self._misses_drop if has_chain else None
-        self._requests = Requests(ring, self.change, knows_columns=False, misses_drop=misses_drop)
+        self._requests = Requests(DataPath(ring, knows_columns=False, misses_drop=misses_drop), self.change)
         self._is_ordered = "no-order" not in flaws and not by_turns
         self._turns = Turns(gives_up_with="TimedOutException") if by_turns and "no-order" not in flaws else None
         self._chain: list[Migration] = []

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from schemaquake.clusters.simulated.data import DataPath, MissesDrop
+from schemaquake.clusters.simulated.data import DataPath
 from schemaquake.clusters.simulated.faces import Node, Steps
 from schemaquake.clusters.simulated.models.statements import Select, Update, parse
-from schemaquake.clusters.simulated.ring import Ring
 from schemaquake.clusters.simulated.said import ServerSaid
 from schemaquake.clusters.simulated.schema.definitions import Column, Table
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
@@ -26,28 +25,8 @@ Change: TypeAlias = Callable[[Node, str, Mapping[str, Any]], Steps]
 class Requests:
     """The clients' side of a model."""
 
-    def __init__(
-        self,
-        ring: Ring,
-        change: Change,
-        *,
-        late_cells_break: bool = False,
-        knows_columns: bool = True,
-        says_why: bool = True,
-        rechecks: bool = True,
-        writes_pending: bool = True,
-        misses_drop: MissesDrop | None = None,
-    ) -> None:
-        """Take the habits of `schemaquake.clusters.simulated.data.DataPath`."""
-        self.data = DataPath(
-            ring,
-            late_cells_break=late_cells_break,
-            knows_columns=knows_columns,
-            says_why=says_why,
-            rechecks=rechecks,
-            writes_pending=writes_pending,
-            misses_drop=misses_drop,
-        )
+    def __init__(self, data: DataPath, change: Change) -> None:
+        self.data = data
         self._change = change
 
     def serve(self, node: Node, request: Invoke) -> Steps:

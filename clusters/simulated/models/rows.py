@@ -92,14 +92,14 @@ class Rows:
     def __init__(self, ring: Ring, flaws: frozenset[str], *, pull_delay_s: float = 1.0, by_turns: bool = False) -> None:
         """`by_turns`: without the flaw `no-order` changes come one after another, each by the protocol."""
         self.flaws = flaws
-        self._requests = Requests(
+        data = DataPath(
             ring,
-            self.change,
             late_cells_break="write-meets-drop" in flaws,
             rechecks="gossip-pending" not in flaws,
             writes_pending="old-replica-only" not in flaws,
             misses_drop=misses_drop if flaws.isdisjoint({"unordered-rows", "no-order"}) else None,
         )
+        self._requests = Requests(data, self.change)
         self._ring = GossipedRing(flaws)
         self._order = None if "no-order" in flaws or by_turns else Order()
         self._turns = Turns(gives_up_with="OperationTimedOut") if by_turns and "no-order" not in flaws else None
