@@ -26,6 +26,7 @@ import pyarrow.compute as pc
 from schemaquake.harness.errors import HistoryError
 from schemaquake.harness.history.gather import gather_in_order
 from schemaquake.harness.history.pairing import ends, positions_among
+from schemaquake.harness.model.operation import CONDITION_FALSE
 
 __all__ = ["CAS", "FAILED_CAS", "NEVER", "NIL", "READ", "WRITE", "Calls", "Values", "counted", "register_calls"]
 
@@ -47,8 +48,6 @@ _OUTCOMES: Final = ("ok", "fail", "info")
 _OK, _FAIL, _INFO = 0, 1, 2
 _FREE, _HELD = 0, 1
 _FIRST_NAME: Final = -(1 << 62)
-_CONDITION_FALSE: Final = "not applied: the condition did not hold"
-"""What our own clients say of a `cas` that the system answered: its condition was read, as at SERIAL, and another value found."""
 
 
 class Values:
@@ -213,7 +212,7 @@ def _finds_another_value(history: pa.Table, completion: Numbers, failed: Mask) -
     found = np.zeros(len(failed), bool)
     if len(at):
         errors = history["error"].take(pa.array(completion[at]))
-        found[at] = pc.fill_null(pc.starts_with(errors, _CONDITION_FALSE), fill_value=False).to_numpy()
+        found[at] = pc.fill_null(pc.starts_with(errors, CONDITION_FALSE), fill_value=False).to_numpy()
     return found
 
 

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.operations import READ_LEVELS
 from schemaquake.checkers.findings.explanation import listing
-from schemaquake.harness.model.operation import NEMESIS
+from schemaquake.harness.model.operation import CONDITION_FALSE, NEMESIS
 from schemaquake.harness.model.records import plain
 
 __all__ = ["find_strange_questions"]
@@ -35,7 +35,6 @@ _REPEATING: Final = (
 """Writes whose answers repeat the value that was asked for."""
 _ALWAYS_HOLDS: Final = ("write", "txn")
 """Conditional writes whose condition holds for every row, and for one that is not there."""
-_NOT_APPLIED: Final = "not applied: the condition did not hold"
 _READINGS: Final = ("read", "txn", "get", "probe", "check-rows", "read-batches", "read-rows")
 _FINAL: Final = ("settled", "restarted")
 _EXAMPLES: Final = 3
@@ -111,7 +110,7 @@ def _find_other_writes(asked: pa.Table, answers: pa.Table) -> Iterator[str]:
 def _find_false_conditions(asked: pa.Table, answers: pa.Table) -> Iterator[str]:
     """Yield how many writes were answered as if their condition did not hold, which always holds."""
     writes = pc.is_in(plain(asked.select(["f"]))["f"], value_set=pa.array(_ALWAYS_HOLDS))
-    refused = pc.fill_null(pc.starts_with(answers["error"], _NOT_APPLIED), fill_value=False)
+    refused = pc.fill_null(pc.starts_with(answers["error"], CONDITION_FALSE), fill_value=False)
     found = asked.filter(pc.and_(writes, refused))
     if len(found):
         first = found["index"][0].as_py()

@@ -7,13 +7,12 @@ from typing import Any, Final, Literal
 
 from schemaquake.clusters.systems.outcome import Kind
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
-from schemaquake.harness.model.operation import JSON, Completion, MicroOp
+from schemaquake.harness.model.operation import CONDITION_FALSE, JSON, Completion, MicroOp
 from schemaquake.harness.model.queries import READS, Query
 from schemaquake.harness.model.steps import Invoke
 
 __all__ = ["completion_of", "kind_of", "of_condition", "reads_only"]
 
-_NOT_APPLIED: Final = "not applied: the condition did not hold"
 _ROW_READS: Final = frozenset({"read-rows", "know-table", "read-schema"})
 
 
@@ -48,7 +47,7 @@ def completion_of(operation: Invoke, rows: Sequence[Mapping[str, Any]]) -> Compl
             return (
                 _ok(value, mops=operation.mops)
                 if cells[0]
-                else Completion(type="fail", value=value, error=_NOT_APPLIED)
+                else Completion(type="fail", value=value, error=CONDITION_FALSE)
             )
         case "cell":
             return _ok(cells[0] if cells else None)
@@ -68,7 +67,7 @@ def of_condition(value: Mapping[str, JSON], rows: Sequence[Mapping[str, Any]]) -
     if not rows:
         raise ValueError("a conditional write was answered without a row")
     applied = next(iter(rows[0].values()))
-    return _ok(value) if applied else Completion(type="fail", value=value, error=_NOT_APPLIED)
+    return _ok(value) if applied else Completion(type="fail", value=value, error=CONDITION_FALSE)
 
 
 def _ok(value: JSON, *, mops: tuple[MicroOp, ...] | None = None) -> Completion:

@@ -10,7 +10,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-__all__ = ["HARNESS_PROCESSES", "JSON", "NEMESIS", "Completion", "MicroOp", "Operation", "OperationType"]
+__all__ = [
+    "CONDITION_FALSE",
+    "HARNESS_PROCESSES",
+    "JSON",
+    "NEMESIS",
+    "Completion",
+    "MicroOp",
+    "Operation",
+    "OperationType",
+]
 
 JSON: TypeAlias = Any
 """A value that orjson writes and reads back unchanged."""
@@ -19,6 +28,8 @@ OperationType: TypeAlias = Literal["invoke", "ok", "fail", "info"]
 MicroOp: TypeAlias = tuple[str, int, int | None, list[int] | None]
 """(f, key, value, values): `("append", 3, 7, None)`, `("r", 3, None, [1, 7])`, `("w", 3, 7, None)`."""
 
+CONDITION_FALSE: Final = "not applied: the condition did not hold"
+"""The error of a conditional write that the system answered: it read the condition, as at SERIAL, and found another value."""
 NEMESIS: Final = -1
 HARNESS_PROCESSES: Final = 1_000_000_000
 """The first number of processes that are sessions of the harness itself. Each asks for one operation; no worker gets that far."""
