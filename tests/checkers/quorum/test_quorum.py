@@ -647,3 +647,105 @@ def test_what_one_get_saw_may_be_lost_to_the_next_one_with_a_disk() -> None:
     then = get(2, "n1", 30, 32, 5, 5_500)
     assert [one.type for one in judge(*saw, *then).anomalies] == ["non-monotonic-quorum-read"]
     assert judge(*saw, *replaced(24, 26), *then).valid == "unknown"
+
+
+# ── what findings and doubts say ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_reads_without_a_writetime_are_counted_and_the_first_one_is_named() -> None:
+    lines = [*put(0, "n1", 10, 20, 7), *get(1, "n1", 30, 31, 7, 15_000)]
+    for at in (40, 50):
+        lines += get(2, "n2", at, at + 1, 7, None)
+    (doubt,) = judge(*get(3, "n3", 3, 4, None, None), *lines).doubts
+    assert doubt.text == "2 reads show a value without a writetime, the first of them op 8"
+    assert doubt.objects == ("k.q/1",)
+    epoch = [
+        *put(0, "n1", 10, 20, 7),
+        *get(1, "n1", 12, 31, 7, 0),
+        *put(0, "n1", 40, 41, 8),
+        *get(1, "n1", 50, 51, 8, 40_500),
+    ]
+    assert judge(*epoch).doubts == ()
+
+
+def test_a_value_with_two_writetimes_names_two_reads_of_it() -> None:
+    lines = [*put(0, "n1", 10, 20, 7), *put(0, "n1", 25, 26, 8), *get(1, "n1", 30, 31, 8, 25_500)]
+    lines += [*get(1, "n1", 40, 41, 8, 25_501), *get(1, "n1", 50, 51, 8, 25_502)]
+    (doubt,) = judge(*lines).doubts
+    assert doubt.text == "2 values were read with two writetimes; the first by op 6 and op 8"
+    assert doubt.objects == ("k.q/1",)
+    older = [*get(2, "n2", 22, 23, 7, 15_000), *lines[4:6]]
+    assert judge(*lines[:2], *older[:2], *lines[2:6]).doubts == ()
+
+
+def test_a_value_that_is_read_in_the_instant_in_which_its_put_begins_may_be_of_it() -> None:
+    first = put(0, "n1", 2, 3, 6)
+    for answered, wrong in ((20, set()), (19, {"unwritten-value"})):
+        lines = [*first, *get(1, "n2", 15, answered, 7, 19_000), *put(0, "n1", 20, 25, 7)]
+        assert types(judge(*lines)) & {"unwritten-value"} == wrong
+
+
+def test_a_get_that_misses_an_owed_put_is_told_once() -> None:
+    owed = [*put(0, "n1", 10, 12, 7), *put(0, "n1", 14, 16, 8, level="ONE")]
+    verdict = judge(*owed, *get(1, "n2", 20, 22, None, None))
+    assert types(verdict) == {"missed-quorum-write"}
+    assert (verdict.figures["missed"], verdict.figures["stale_by_right"]) == (1, 0)
+    back = [*put(0, "n1", 10, 12, 7), *put(0, "n1", 14, 16, 8)]
+    both = judge(*back, *get(1, "n2", 20, 22, 8, 15_000), *get(1, "n2", 30, 32, 7, 11_000))
+    assert types(both) == {"missed-quorum-write"}
+    assert both.figures["non_monotonic"] == 0
+
+
+def test_missed_puts_are_told_in_the_order_of_their_gets_whatever_their_levels() -> None:
+    gets = [*get(1, "n2", 20, 22, None, None, level="QUORUM"), *get(1, "n2", 30, 32, None, None, level="ALL")]
+    verdict = judge(*put(0, "n1", 10, 12, 7), *gets)
+    assert verdict.figures["missed"] == 2
+    assert "T2 = op 4: p1 n2 get" in verdict.anomalies[0].explanation
+
+
+def test_doubts_about_lost_disks_and_other_factors_name_their_first_get() -> None:
+    lost = judge(*put(0, "n1", 10, 12, 7), *replaced(14, 16), *get(1, "n2", 20, 22, None, None))
+    (doubt,) = lost.doubts
+    assert doubt.text == (
+        "1 gets show an older value than they had to if no disk had been lost, and operations took disks away; "
+        "the first: op 6 after op 2 (1 of them)"
+    )
+    assert doubt.objects == ("k.q/1",)
+    changes = [*alter(2), *alter(3, at=250, process=97)]
+    (other,) = judge(*put(1, "n1", 10, 20, 7), *changes, *get(2, "n2", 300, 310, None, None)).doubts
+    assert other.text == (
+        "1 gets show an older value than they had to by some of the replication factors that were in use, and not by others; "
+        "the first: op 8 (factor 2 or 3) after op 2 (factor 3), of 3, 2 and 3"
+    )
+    assert other.objects == ("k.q/1",)
+
+
+def test_a_hidden_put_is_told_with_the_first_later_read_of_what_was_before_it() -> None:
+    hidden = [
+        *put(1, "n2", 2, 3, 6),
+        *get(2, "n3", 4, 6, 6, 2_500),
+        *put(0, "n1", 10, 12, 7),
+        *get(2, "n3", 14, 16, 7, 60_011_000),
+        *put(1, "n2", 20, 22, 8),
+        *get(2, "n3", 21, 23, 7, 60_011_000),
+        *get(2, "n3", 30, 32, 7, 60_011_000),
+        *get(2, "n3", 34, 36, 7, 60_011_000),
+        '@47 p3 n2 invoke put k.q/2 {"value": 10, "consistency": "QUORUM"}',
+        "@48 p3 n2 ok",
+        '@50 p3 n1 invoke get k.q/2 {"consistency": "QUORUM"}',
+        '@51 p3 n1 ok {"value": 10, "writetime": 47500}',
+    ]
+    (found,) = judge(*hidden).anomalies
+    assert (found.type, found.ops) == ("shadowed-write", (6, 10, 14))
+
+
+def test_an_undecided_get_is_counted_with_its_put() -> None:
+    lines = [*put(0, "n1", 10, 12, 7), *put(1, "n2", 20, 22, 8)]
+    verdict = judge(*lines, *get(2, "n3", 30, 32, 7, 11_000), *get(2, "n3", 40, 42, 7, 11_000))
+    assert verdict.figures["undecided"] == 2
+    assert (verdict.reason or "").startswith("2 gets show a value from before an acknowledged put")
+    assert "the first: op 6 after op 4 through n2" in (verdict.reason or "")
+    at_one = judge(*lines, *get(2, "n3", 30, 32, 7, 11_000, level="ONE"))
+    assert (at_one.valid, at_one.figures["undecided"]) == (True, 0)
+    meanwhile = judge(*lines, *get(2, "n3", 21, 32, 7, 11_000))
+    assert (meanwhile.valid, meanwhile.figures["undecided"]) == (True, 0)
