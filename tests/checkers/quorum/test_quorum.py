@@ -749,3 +749,21 @@ def test_an_undecided_get_is_counted_with_its_put() -> None:
     assert (at_one.valid, at_one.figures["undecided"]) == (True, 0)
     meanwhile = judge(*lines, *get(2, "n3", 21, 32, 7, 11_000))
     assert (meanwhile.valid, meanwhile.figures["undecided"]) == (True, 0)
+
+
+def test_each_get_is_undecided_by_the_puts_that_its_own_level_owes() -> None:
+    lines = [*put(0, "n1", 10, 12, 7), *put(1, "n2", 20, 22, 8)]
+    for_right = [*get(2, "n3", 30, 32, 7, 11_000, level="ONE"), *get(3, "n1", 40, 42, 8, 21_000)]
+    assert judge(*lines, *for_right).figures["undecided"] == 0
+    at_one = [*put(0, "n1", 10, 12, 7), *put(1, "n2", 20, 22, 8, level="ONE")]
+    verdict = judge(*at_one, *get(2, "n3", 30, 32, 7, 11_000), *get(3, "n1", 40, 42, 8, 21_000, level="ALL"))
+    assert (verdict.valid, verdict.figures["undecided"]) == (True, 0)
+    before = [*put(0, "n1", 10, 12, 7, level="ONE"), *put(1, "n2", 20, 22, 8), *get(2, "n3", 30, 32, 7, 11_000)]
+    assert judge(*before).figures["undecided"] == 1
+
+
+def test_a_get_that_missed_a_put_for_certain_is_no_doubt_beside_it() -> None:
+    lines = [*put(0, "n1", 10, 12, 7), *replaced(14, 16), *put(0, "n1", 20, 22, 8)]
+    verdict = judge(*lines, *get(1, "n2", 30, 32, None, None))
+    assert types(verdict) == {"missed-quorum-write"}
+    assert verdict.doubts == ()
