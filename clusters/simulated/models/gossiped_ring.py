@@ -169,6 +169,7 @@ class GossipedRing:
         server = server_of(node)
         yield Sleep(2 * _S)
         yield from self._await_schema(node)
+        self._look_at_schema(node)
         if joins.replaces == node.name:
             yield from self._take_own_place(node)
             return
@@ -206,6 +207,12 @@ class GossipedRing:
                 return
             yield Sleep(500 * _MS)
         raise Died("java.lang.RuntimeException: Didn't receive schemas for all known versions within the PT30S.")
+
+    def _look_at_schema(self, node: Node) -> None:
+        if self.rows is not None and self._at_once is not None:
+            gossip = server_of(node).gossip
+            others = {name: gossip.states[name]["version"] for name in gossip.peers_alive() if name in gossip.states}
+            self.rows.joins(node, str(server_of(node).version), others)
 
     def _take_own_place(self, node: Node) -> Steps:
         """Stream all that a node with an empty disk should have; to others it is dead meanwhile."""

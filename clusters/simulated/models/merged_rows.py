@@ -166,13 +166,13 @@ class MergedRows:
             if sent is None:
                 return False
             yield Sleep(node.kernel.cost_ns(*ROUND_TRIP_NS))
-        living = server_of(node).gossip.peers_alive()
+        living, since_ns = server_of(node).gossip.peers_alive(), node.kernel.heap.now_ns
         yield C1
         asked: Mapping[str, UUID | None] = {}
         if self._release.speaks_thrift:
             asked = yield from self._require_agreement(node)
         if self._invariants is not None and self._release.speaks_thrift:
-            self._invariants.agreed(node, server_of(node).version, asked, living)
+            self._invariants.agreed(node, server_of(node).version, asked, living, since_ns)
         before = server_of(node).memory
         after = carry_out(before, f, value, making) if sent is None else sent_in(before, sent)
         if after is before:

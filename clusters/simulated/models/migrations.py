@@ -180,13 +180,13 @@ class Migrations:
 
     def _begin(self, node: Node) -> Steps:
         """Begin a change, which needs the agreement of all who live where nothing else orders it. Raises ServerSaid."""
-        living = server_of(node).gossip.peers_alive()
+        living, since_ns = server_of(node).gossip.peers_alive(), node.kernel.heap.now_ns
         yield C1
         asked: Mapping[str, str | None] = {}
         if "no-agreement" not in self.flaws and not self._is_ordered:
             asked = yield from self._require_agreement(node)
         if self._invariants is not None and not self._is_ordered:
-            self._invariants.agreed(node, _life(node).version, asked, living)
+            self._invariants.agreed(node, _life(node).version, asked, living, since_ns)
 
     def _require_agreement(self, node: Node) -> Steps:
         """Refuse a change while living nodes have other versions. Returns the versions of those who were asked, None of who did not answer. Raises ServerSaid."""

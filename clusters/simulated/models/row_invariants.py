@@ -5,6 +5,7 @@
 - What a read at QUORUM returns is on every quorum, while the ring is at rest; and nothing that was acknowledged at QUORUM before it began
   is missing in it.
 - When the replicas that are read from change, every quorum of the new ones has what was acknowledged at QUORUM.
+- A node that begins to join has the version of the schema that it has heard of others, where nodes gossip it.
 - When a node has repaired its ranges, every replica of them has what was acknowledged at QUORUM before.
 
 Where a replication factor changes, what was acknowledged is compared with reads by the same factor or the next one, and with repairs by the same
@@ -138,6 +139,13 @@ class RowInvariants:
         if others:
             text = f"{node.name} begins with {subject}, while {', '.join(others)} is changing"
             self._report(node, "one change of the ring at a time", text)
+
+    def joins(self, node: Node, version: str, others: Mapping[str, str]) -> None:
+        """Take note of a node that begins to join with a version of the schema, and of those that it has heard of: it takes no rows of tables that it does not know."""
+        differ = [name for name, each in others.items() if each != version]
+        if differ or not others:
+            text = f"{node.name} begins at {version}, and has heard of another one of {', '.join(differ) or 'nobody'}"
+            self._report(node, "who joins has the schema of the others", text)
 
     def acknowledged(self) -> Mapping[tuple[str, tuple[Any, ...]], Floor]:
         """Return what was acknowledged of all rows when a repair begins, by table id and partition."""

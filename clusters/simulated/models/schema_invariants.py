@@ -11,7 +11,7 @@ Looked at where a design has no flaw: most of them break one of these.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 from uuid import UUID
 
 from schemaquake.clusters.simulated.faces import Node
@@ -23,6 +23,9 @@ from schemaquake.clusters.simulated.schema.loading import load_keyspaces
 from schemaquake.clusters.simulated.schema.rows import RowChange
 
 __all__ = ["ChainInvariants", "MergeInvariants"]
+
+_WAITS_NS: Final = 2_000_000_000
+"""The time after which a coordinator goes on without a version that it has asked for."""
 
 
 class _Migration(Protocol):
@@ -38,10 +41,13 @@ class _Agreement:
     def __init__(self, breaches: Breaches) -> None:
         self._report = breaches.report
 
-    def agreed(self, node: Node, version: Any, others: Mapping[str, Any], living: Collection[str]) -> None:
+    def agreed(
+        self, node: Node, version: Any, others: Mapping[str, Any], living: Collection[str], since_ns: int
+    ) -> None:
         """Take note of a coordinator of that version that begins a change.
 
-        `others` are the versions of those who were asked, None of who did not answer; `living` those who were alive before they were asked.
+        `others` are the versions of those who were asked, None of who did not answer; `living` those who were alive before they were asked,
+        which was not before the moment `since_ns`.
         """
         invariant = "a change begins where versions agree"
         differ = [name for name, each in others.items() if each not in {None, version}]
@@ -52,6 +58,9 @@ class _Agreement:
         left_out = [name for name in living if name not in others and alive(name)]
         if left_out:
             self._report(node, invariant, f"{node.name} begins, and has not asked {', '.join(left_out)}")
+        silent = [name for name, each in others.items() if each is None]
+        if silent and node.kernel.heap.now_ns < since_ns + _WAITS_NS:
+            self._report(node, invariant, f"{node.name} begins, and has not waited for {', '.join(silent)}")
 
 
 class MergeInvariants(_Agreement):

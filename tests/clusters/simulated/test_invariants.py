@@ -1076,17 +1076,43 @@ def test_a_version_of_a_chain_is_one_schema_and_none_goes_back():
     ("others", "breaches"),
     [
         ({"n2": 5, "n3": 5}, []),
-        ({"n2": 5, "n3": None}, []),
         ({"n2": 5, "n3": 4}, ["a change begins where versions agree"]),
         ({"n2": 5}, ["a change begins where versions agree"]),
     ],
-    ids=["all", "one does not answer", "another version", "one was not asked"],
+    ids=["all", "another version", "one was not asked"],
 )
 @pytest.mark.parametrize("observer", [ChainInvariants, MergeInvariants])
 def test_a_change_begins_where_versions_agree(observer, others, breaches):
     node = SeenNode("n1")
     node.server = SimpleNamespace(gossip=SimpleNamespace(alive=lambda name: name != "n4"))
-    observer(Breaches()).agreed(node, 5, others, ["n2", "n3", "n4"])
+    observer(Breaches()).agreed(node, 5, others, ["n2", "n3", "n4"], 0)
+    assert node.said == breaches
+
+
+@pytest.mark.parametrize("observer", [ChainInvariants, MergeInvariants])
+def test_a_change_begins_without_a_version_when_it_was_waited_for(observer):
+    node = SeenNode("n1")
+    node.server = SimpleNamespace(gossip=SimpleNamespace(alive=lambda _name: True))
+    seen = observer(Breaches())
+    node.kernel.heap.now_ns = 3_000_000_000
+    seen.agreed(node, 5, {"n2": 5, "n3": None}, ["n2", "n3"], 1_000_000_000)
+    assert node.said == []
+    seen.agreed(node, 5, {"n2": 5, "n3": None}, ["n2", "n3"], 1_000_000_001)
+    assert node.said == ["a change begins where versions agree"]
+
+
+@pytest.mark.parametrize(
+    ("others", "breaches"),
+    [
+        ({"n2": "a", "n3": "a"}, []),
+        ({"n2": "a", "n3": "b"}, ["who joins has the schema of the others"]),
+        ({}, ["who joins has the schema of the others"]),
+    ],
+    ids=["one version", "two versions", "nobody was heard of"],
+)
+def test_who_joins_has_the_schema_of_the_others(others, breaches):
+    node = SeenNode("n1")
+    RowInvariants([node], Breaches()).joins(node, "a", others)
     assert node.said == breaches
 
 
