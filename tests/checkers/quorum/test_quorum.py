@@ -767,3 +767,11 @@ def test_a_get_that_missed_a_put_for_certain_is_no_doubt_beside_it() -> None:
     verdict = judge(*lines, *get(1, "n2", 30, 32, None, None))
     assert types(verdict) == {"missed-quorum-write"}
     assert verdict.doubts == ()
+
+
+def test_a_value_that_nobody_wrote_is_found_whatever_was_refused_later() -> None:
+    first = put(0, "n1", 2, 3, 6)
+    later = put(0, "n1", 30, 32, 7, kind="fail")
+    assert "unwritten-value" in types(judge(*first, *get(1, "n2", 20, 22, 7, 11_000), *later))
+    assert "unwritten-value" in types(judge(*first, *get(1, "n2", 20, 22, 9, 11_000), *later))
+    assert "unwritten-value" not in types(judge(*first, *get(1, "n2", 20, 22, 6, 2_500), *later))
