@@ -9,8 +9,8 @@ and has all that was committed; what is committed is on a majority, and is the s
 when it was asked for.
 
 **Metadata log**: an epoch has one entry, and one outcome; a node enacts every epoch; a majority of the members decides, and none takes a
-ballot below one that it promised. Sequences have no range in common, and a majority of the replicas of each range knows the last step
-before the next one.
+ballot below one that it promised. Sequences have no range in common, a topology remembers whose placement it changes, and a majority of
+the replicas of each range knows the last step before the next one.
 
 **Rows**: when a write is acknowledged at QUORUM, so many of those who are read from have it that every quorum of them does; what a read at
 QUORUM returns likewise, where the ring is at rest. Not looked at across data centres, and for tables that a node does not know.
@@ -479,6 +479,7 @@ class LogInvariants:
             for move in topology.moves:
                 self._steps.setdefault((move.node, move.done), _Step(epoch, metadata))
             self._compare_locks(node, topology)
+            self._compare_history(node, metadata)
         elif first.schema != metadata.schema or _placements(first.topology) != _placements(topology):
             self._report(node, "one outcome an epoch", f"{node.name} has other metadata at epoch {epoch}")
 
@@ -489,6 +490,21 @@ class LogInvariants:
                 if any(one.has(span.end) or span.has(one.end) for one in move.locked() for span in spans):
                     text = f"{other.node} and {move.node} change the same ranges"
                     self._report(node, "a range is locked once", text)
+
+    def _compare_history(self, node: Node, metadata: _Metadata) -> None:
+        """Compare what a topology remembers with where its replicas are others than by the one before; founders take their tokens at once."""
+        now = metadata.topology
+        then = self._topologies.get(max((version for version in self._topologies if version < now.version), default=0))
+        if then is None or then.moves == now.moves or node.locations:
+            return
+        for factor in dict.fromkeys(keyspace.replication_factor for keyspace in metadata.schema.values()):
+            for token in (*then.tokens, *now.tokens):
+                if _replicas_of(then, token, factor) != _replicas_of(now, token, factor) and not now.changed_since(
+                    then.version, token
+                ):
+                    text = f"{node.name} at version {now.version} does not know that replicas of {token} were others at {then.version}"
+                    self._report(node, "a topology remembers whose placement it changes", text)
+                    return
 
     def advances(self, node: Node, move: Moving, topology: Topology) -> None:
         """Take note of a node that is about to take the next step of a sequence.
@@ -581,6 +597,12 @@ def _replicas_in(node: Node, move: Moving, topology: Topology, factors: Iterable
             place = topology.place(span.end)
             names = (*topology.replicas(place, factor), *topology.writes(place, factor))
             yield from node.by_data_center([name for name in names if name != dead]).values()
+
+
+def _replicas_of(topology: Topology, token: int, factor: Copies) -> tuple[list[str], list[str]]:
+    """Return who is read from and who is written to."""
+    place = topology.place(token)
+    return sorted(topology.replicas(place, factor)), sorted(topology.writes(place, factor))
 
 
 def _definition(schema: Mapping[str, Any], table_id: str) -> Any:

@@ -277,6 +277,20 @@ def test_a_replica_serves_nobody_who_leaves_out_a_replica_to_come_or_asks_a_form
     assert said(nodes) == (["a replica serves nobody whose quorums need not meet its own"] if breaches else [])
 
 
+@pytest.mark.parametrize("forgets", [0, 2, 3, 4, 5], ids=["nothing", "START", "MID", "FINISH", "CANCEL"])
+def test_a_topology_remembers_whose_placement_it_changes(forgets):
+    nodes = nodes_named(NAMES)
+    founded = even_topology(NAMES, {name: name for name in NAMES}, version=0).registered(1, "n4", "n4")
+    start = founded.prepare(1, joining("n4", 5, founded)).advance(2, "n4")
+    mid = start.advance(3, "n4")
+    last = mid.cancel(5, "n4") if forgets == 5 else mid.advance(4, "n4")
+    seen = LogInvariants(Breaches())
+    for topology in (founded, start, mid, last):
+        known = tuple(each for each in topology.history if each[0] != forgets)
+        seen.published(nodes["n1"], metadata(topology.version, replace(topology, history=known), k=1))
+    assert said(nodes) == (["a topology remembers whose placement it changes"] if forgets else [])
+
+
 def test_a_range_is_locked_once():
     nodes = nodes_named(("n1",))
     base = even_topology(("n1",), {"n1": "n1"})
