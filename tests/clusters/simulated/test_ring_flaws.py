@@ -71,6 +71,7 @@ PLANTED = {
             "primaries": "n3",
             "keys": "800",
         },
+        seed=2,
         named={"rate": 25},
         # What a lost disk had, and one other replica, may be gone by design.
         doubt="if no disk had been lost",
