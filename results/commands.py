@@ -234,7 +234,7 @@ def _run(
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Run workloads under faults on a real cluster, judge the history, and report it."""
+    """Run workloads under faults on a real or simulated cluster, judge the history, and report it."""
     configure_logging(verbose=verbose)
     from schemaquake.harness.model.plan import Plan  # noqa: PLC0415 - every other command would wait for it
 

@@ -33,7 +33,8 @@ def _corpus(
     ] = None,
     *,
     to: Annotated[
-        str, typer.Option(help="the folder of the tables, on any file system; what is there is not read again")
+        str,
+        typer.Option(help="folder of the tables, on any file system; runs that are in it already are not read again"),
     ],
     master: Annotated[str | None, typer.Option(help="Spark's master; default: every core of this machine")] = None,
     judge: Annotated[
@@ -42,7 +43,8 @@ def _corpus(
     batch: Annotated[int, typer.Option(help="runs that are committed together", min=1)] = 10_000,
     compact: Annotated[bool, typer.Option("--compact", help="write all rows into few files")] = False,
     vacuum: Annotated[
-        float | None, typer.Option(help="delete what does not count and is older than so many hours", min=0)
+        float | None,
+        typer.Option(help="delete files that belong to no table and are older than this many hours", min=0),
     ] = None,
     query: Annotated[str | None, typer.Option(help="answer a shipped question; `list` names them")] = None,
     since: Annotated[str | None, typer.Option(help="for --query new: a date, UTC")] = None,

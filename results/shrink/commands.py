@@ -37,7 +37,7 @@ def _shrink(
         bool, typer.Option("--every-finding", help="find the statements of each finding, on common clusters")
     ] = False,
     confirm: Annotated[
-        int, typer.Option(help="with --every-finding: number of races of each result, from which its rate is told")
+        int, typer.Option(help="with --every-finding: number of races of each result, which give its rate")
     ] = 10,
     time_budget: Annotated[float | None, typer.Option(help="minutes after which no further candidate is started")] = 30,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON document on standard output")] = False,

@@ -26,7 +26,7 @@ def register(app: typer.Typer) -> None:
 def _publish(
     runs: Annotated[list[Path], typer.Argument(help="runs' folders, or folders in which runs are, at any depth")],
     *,
-    to: Annotated[Path, typer.Option(help="the folder of the site; what is the same already is not made again")],
+    to: Annotated[Path, typer.Option(help="folder of the site; pages that have not changed are not written again")],
     curated: Annotated[
         Path | None, typer.Option(help="a TOML file of names, tickets, merged findings and versions said to be fixed")
     ] = None,

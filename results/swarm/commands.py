@@ -38,16 +38,16 @@ def _swarm(
     reduce: Annotated[int, typer.Option(help="runs that may be spent on making the plan of a finding smaller")] = 20,
     shrink: Annotated[int, typer.Option(help="runs that may be spent on leaving out statements of a finding")] = 60,
     wave: Annotated[
-        int, typer.Option(help="seeds between two looks at the findings; what is kept if it is ended")
+        int, typer.Option(help="seeds judged between two saves; after an interruption the finished waves are kept")
     ] = 100,
-    folder: Annotated[Path, typer.Option(help="the sweep's folder; one that has a part of it is gone on with")] = Path(
+    folder: Annotated[Path, typer.Option(help="folder of the sweep; one with an unfinished sweep is continued")] = Path(
         "runs/swarm"
     ),
     engine: Annotated[str, typer.Option(help="spark, local (this process), or auto: Spark from 200 seeds on")] = "auto",
     master: Annotated[str | None, typer.Option(help="Spark's master")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON document on standard output")] = False,
 ) -> None:
-    """Judge many seeds on simulated clusters, each with another subset of workloads, nemeses and sizes."""
+    """Judge many seeds on simulated clusters, each with a different subset of workloads, nemeses and sizes."""
     configure_logging(verbose=False)
     from schemaquake.results.engines.engine import choose  # noqa: PLC0415 - every other command would wait for it
     from schemaquake.results.runs.option_lists import named_values  # noqa: PLC0415 - as above

@@ -30,14 +30,22 @@ def _explore(
     crash: Annotated[
         bool, typer.Option("--crash", help="one node is killed and started again, at every place")
     ] = False,
-    most: Annotated[int, typer.Option(help="executions of each scope, order of clocks and crash")] = 3000,
+    most: Annotated[
+        int, typer.Option(help="most executions of a scope, for each order of its coordinators' clocks")
+    ] = 3000,
     drawn: Annotated[
-        int, typer.Option(help="executions whose orders are drawn, instead of gone through: for scopes of too many")
+        int,
+        typer.Option(
+            help="run this many executions in random order instead of all orders: for scopes that are too large"
+        ),
     ] = 0,
     option: Annotated[list[str] | None, typer.Option("-O", help="bugs=…, bug=…: an option of the simulation")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON document on standard output")] = False,
 ) -> None:
-    """Explore all orders of the messages of a few schema changes on three simulated nodes."""
+    """Explore all orders of the messages of a few schema changes on three simulated nodes.
+
+    Each scope is told as it ends; one on 6.0 may take a minute. For a quick look: --scope create-create.
+    """
     configure_logging(verbose=False)
     from schemaquake.clusters.simulated.designs import SCOPES  # noqa: PLC0415 - every other command would wait for it
     from schemaquake.results.runs.option_lists import named_values  # noqa: PLC0415 - as above
@@ -46,14 +54,14 @@ def _explore(
     if unknown or most < 1 or drawn < 0:
         raise PlanError(f"--scope is one of {', '.join(SCOPES)}, and --most at least 1")
     options = named_values(option or [])
-    rows = [
-        _row(name, system_, crash=crash, most=most, drawn=drawn, options=options)
-        for name in scope or SCOPES
-        for system_ in system or (_SYSTEMS if SCOPES[name].moves is None else _SYSTEMS[1:])
-    ]
+    rows = []
+    for name in scope or SCOPES:
+        for system_ in system or (_SYSTEMS if SCOPES[name].moves is None else _SYSTEMS[1:]):
+            rows.append(_row(name, system_, crash=crash, most=most, drawn=drawn, options=options))
+            _print(rows[-1], most)
+    _print_shortest(rows)
     if as_json:
         print_json({"rows": rows})
-    _print(rows)
     raise typer.Exit(ExitCode.INVALID if any(row["bad"] for row in rows) else _clean(rows))
 
 
@@ -107,20 +115,20 @@ def _named(event: tuple[object, ...]) -> str:
     return f"{event[0]} {event[1]}→{event[2]}"
 
 
-def _print(rows: list[dict[str, Any]]) -> None:
-    for row in rows:
-        cut = [f"{row[name]} {name}" for name in ("too deep", "not repeated") if row[name]]
-        whole = (
-            "complete"
-            if row["complete"]
-            else f"not complete ({', '.join(cut) or ('drawn' if row['drawn'] else '--most')})"
-        )
-        broke = ", ".join(f"{name} {count}" for name, count in row["anomalies"].items()) or "none"
-        text = (
-            f"{row['scope']} on {row['system']}: {row['bad']:,} of {row['executions']:,} orders are bad ({broke}); {whole}; "
-            f"{row['asleep']:,} asleep, {row['states']:,} states, {row['transitions']:,} transitions, depth {row['depth']}, {row['seconds']} s"
-        )
-        stderr().print(text, markup=False, soft_wrap=True)
+def _print(row: dict[str, Any], most: int) -> None:
+    cut = [f"{row[name]} {name}" for name in ("too deep", "not repeated") if row[name]]
+    stopped = "drawn" if row["drawn"] else f"--most {most:,} for each order of clocks"
+    whole = "complete" if row["complete"] else f"not complete ({', '.join(cut) or stopped})"
+    broke = ", ".join(f"{name} {count}" for name, count in row["anomalies"].items()) or "none"
+    text = (
+        f"{row['scope']} on {row['system']}: {row['bad']:,} of {row['executions']:,} orders are bad ({broke}); {whole}; "
+        f"{row['asleep']:,} left out as equal to others, {row['states']:,} states, {row['transitions']:,} transitions, "
+        f"depth {row['depth']}, {row['seconds']} s"
+    )
+    stderr().print(text, markup=False, soft_wrap=True)
+
+
+def _print_shortest(rows: list[dict[str, Any]]) -> None:
     for row in rows:
         for anomaly, way in row["shortest"].items():
             text = f"  shortest to {anomaly} on {row['system']}: {', '.join(way)}"

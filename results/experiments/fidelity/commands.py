@@ -41,10 +41,10 @@ def _compare(
     ] = None,
     cells: Annotated[str, typer.Option(help="a part of the names of the cells that are raced")] = "",
     tries: Annotated[int, typer.Option(help="races of each cell on the model, each a run of its own")] = 3,
-    page: Annotated[Path | None, typer.Option(help="Markdown file, written below its mark")] = None,
+    page: Annotated[Path | None, typer.Option(help="Markdown file; the part below its marked line is replaced")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON document on standard output")] = False,
 ) -> None:
-    """Race the cells of a recorded grid on simulated systems, and say where model and server part."""
+    """Race the cells of a recorded grid on simulated systems, and say where model and server differ."""
     configure_logging(verbose=False)
     import pyarrow.compute as pc  # noqa: PLC0415 - every other command would wait for it
     import pyarrow.parquet as pq  # noqa: PLC0415

@@ -49,7 +49,7 @@ def interrupted(argv, folder, *, code=ENTRY, ready=lambda process: cpu_s(process
     "argv",
     [
         ["placements", "--seeds", "0:1000000"],
-        ["explore", "--most", "100000000"],
+        ["explore", "--system", "simulated:cassandra-6.0", "--most", "100000000"],
         ["check", "--model", "cas-register", *["history.edn"] * 20_000],
     ],
     ids=lambda argv: argv[0],
