@@ -285,7 +285,7 @@ class CqlClient:
         except Exception as error:  # noqa: BLE001 - any error of a broken node is recorded
             return [self._version(phase, sample, None, None, error=self._hide_login(error_words(error)))]
         observed = _with_release(observed, release)
-        return observed if complete else self._last_look.changes(observed)
+        return observed if complete else self._last_look.changes(observed, ended_ns=time.monotonic_ns())
 
     @property
     def dialect(self) -> CqlDialect:

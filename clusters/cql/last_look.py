@@ -24,18 +24,20 @@ class LastLook:
         """The schema version of the last reading that was compared."""
         self._known: dict[_Name, bytes] = {}
 
-    def changes(self, observed: Sequence[Observation]) -> Sequence[Observation]:
+    def changes(self, observed: Sequence[Observation], *, ended_ns: int = 0) -> Sequence[Observation]:
         """Return the version of a whole reading (the first row) and its differences from the last look; then remember it.
 
-        An object that is gone gets one row without a definition. A memory that could not be read says nothing: what it showed last
+        An object that is gone gets one row without a definition, of the time at which the reading had ended (`ended_ns`, or the latest of
+        its rows): it may have gone while the node was read. A memory that could not be read says nothing: what it showed last
         is still what the next reading is compared with.
         """
         version = observed[0]
+        ended = replace(version, time=max(ended_ns, *(o.time for o in observed)), definition=None)
         current = {_name(o): o for o in observed[1:]}
         unread = self._memory() if "memory_error" in (version.definition or {}) else {}
         changed = [o for key, o in current.items() if self._known.get(key) != digest(o)]
         gone = [
-            replace(version, kind=key[0], keyspace=key[1], name=key[2], id=key[3], definition=None)
+            replace(ended, kind=key[0], keyspace=key[1], name=key[2], id=key[3])
             for key in self._known  # in order, so that a simulation repeats itself
             if key not in current and key not in unread
         ]

@@ -104,7 +104,7 @@ class ThriftClient:
             observed = self._read_schema(phase, sample)
         except Exception as error:  # noqa: BLE001 - any error of a broken node is recorded
             return [self._version(phase, sample, None, None, error=_render_error(error))]
-        return observed if complete else self._last_look.changes(observed)
+        return observed if complete else self._last_look.changes(observed, ended_ns=monotonic_ns())
 
     def _read_schema(self, phase: str, sample: int) -> Sequence[Observation]:
         """Read the schema until its version is the same before and after, for a few tries."""

@@ -30,6 +30,19 @@ def test_what_is_gone_is_told_once() -> None:
     assert told(look.changes(looked("c", memory=None, disk=False))) == [("table", None)]
 
 
+def test_what_is_gone_may_have_gone_until_the_reading_had_ended() -> None:
+    look = LastLook()
+    first = looked("a", memory=MEMORY)
+    look.changes(first)
+    ended_ns = max(row.time for row in first) + 1_000_000_000
+    version, gone = look.changes(looked("b", memory=None), ended_ns=ended_ns)
+    assert gone.time == ended_ns > version.time
+    look.changes(looked("c", memory=MEMORY))
+    version, *rest = last = looked("d", memory=None, disk=False)
+    assert rest == []
+    assert [row.time for row in look.changes(last)] == [version.time] * 3, "nothing else tells"
+
+
 def test_objects_of_two_kinds_with_one_name_are_told_apart_in_memory() -> None:
     observed = reading(phase="running", node="n1", sample=0)
     version = looked("a", memory=None, disk=False)[0]
