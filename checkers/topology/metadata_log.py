@@ -2,8 +2,8 @@
 
 Judges the entries (epoch, kind, entry id) that each node had after the cluster settled and after every node was
 restarted (`epochs` rows; Cassandra 6.0).
-Finds: `forked-metadata-log`, `gap-in-metadata-log`, `lost-metadata`, `unlogged-change`. Source: CEP-21, one log of epochs;
-CASSANDRA-21455 (logs with gaps); kinds of entries: `tcm/Transformation.java`.
+Finds: `forked-metadata-log`, `gap-in-metadata-log`, `lost-metadata`, `unlogged-change`, `repeated-change`. Source: CEP-21, one log of
+epochs; CASSANDRA-21455 (logs with gaps); kinds of entries: `tcm/Transformation.java`; one id for one change: `tcm/log/Entry.java`.
 
 A node that joined, or was far behind, begins with a snapshot, so that its entries may begin later than those of others;
 a gap before a snapshot is legal. Entries that another node has and this one lacks only count as lost if they were known
@@ -11,14 +11,15 @@ before the restart, because the newest may still be on their way.
 
 A log that begins with epoch 1 has an entry for every change that was acknowledged and cannot have done nothing: one of options may,
 and one with IF [NOT] EXISTS. Entries that no log can have are doubts: of no kind, of one id and two kinds, and changes of the ring while
-nobody changed it. One id twice is none, for 6.0-alpha2 commits a change again whose answer was late.
+nobody changed it. An id twice in a row is none: 6.0-alpha2 commits a change again whose answer was late, and it then changes nothing. With another
+change of the schema in between, what that one made is changed again by a statement that had been carried out before it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final, Literal, NamedTuple
 
@@ -44,6 +45,8 @@ _SNAPSHOTS: Final = frozenset({"2", "3"})
 _SCHEMA: Final = frozenset({"4"}) | SCHEMA_CHANGES
 """Kinds of entries that change the schema: servers have one for all, simulated clusters one for each statement."""
 _KIND: Final = re.compile(r"\d{1,3}|[A-Za-z][A-Za-z_-]*")
+_NAMED: Final = re.compile(r"=[\w-]+ \((\w+)(?:, (\w+))?\)")
+"""What a change in the log names: `AlterSchema{schemaTransformation=DropColumns (ks, t)}`."""
 _MAY_DO_NOTHING: Final = frozenset({"alter-options", "alter-view", "alter-keyspace"})
 _CONDITIONS: Final = ("if_exists", "if_not_exists")
 
@@ -64,6 +67,8 @@ class _Log:
     phase: str
     node: str
     entries: Sequence[_Entry]
+    statements: Mapping[int, str] = field(default_factory=dict)
+    """Epoch → what the change says, where one id is there twice and the node told it: `DropColumns (ks, t)` within it."""
     unreadable: bool = False
     """True if some are no entries: an epoch, a kind and an id each."""
 
@@ -78,7 +83,13 @@ class MetadataLog:
 
     name = "metadata-log"
     scope: Literal["keyspace", "run"] = "run"
-    finds: tuple[str, ...] = ("forked-metadata-log", "gap-in-metadata-log", "lost-metadata", "unlogged-change")
+    finds: tuple[str, ...] = (
+        "forked-metadata-log",
+        "gap-in-metadata-log",
+        "lost-metadata",
+        "unlogged-change",
+        "repeated-change",
+    )
     vouches: bool = True
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:  # noqa: ARG002 - a few thousand entries take no time
@@ -100,6 +111,7 @@ class MetadataLog:
             tally.judge(*_find_gaps(log))
         tally.judge(*_find_losses(logs))
         tally.judge(*_find_unlogged(logs, evidence))
+        tally.judge(*_find_repeated(logs))
         last: dict[str, dict[str, int]] = {}
         for log in logs:
             last.setdefault(log.phase, {})[log.node] = log.entries[-1].epoch
@@ -111,17 +123,21 @@ def _read_logs(evidence: Evidence) -> Sequence[_Log]:
     table = evidence.observations
     rows = table.filter(pc.equal(table["kind"], "epochs")).sort_by([("time", "ascending")]).to_pylist()
     found = {
-        (row["phase"], row["node"]): _log(row["phase"], row["node"], orjson.loads(row["definition"])["entries"])
+        (row["phase"], row["node"]): _log(row["phase"], row["node"], orjson.loads(row["definition"]))
         for row in rows
         if row["definition"] is not None
     }
     return [found[phase, node] for phase in PHASES for _, node in sorted(k for k in found if k[0] == phase)]
 
 
-def _log(phase: str, node: str, entries: Sequence[Sequence[Any]]) -> _Log:
+def _log(phase: str, node: str, definition: Mapping[str, Any]) -> _Log:
+    entries = definition["entries"]
     if not all(map(_is_entry, entries)):
         return _Log(phase, node, (), unreadable=True)
-    return _Log(phase, node, sorted(_Entry(*entry) for entry in entries))
+    texts = definition.get("statements")
+    texts = texts if isinstance(texts, dict) else {}
+    statements = {int(epoch): text for epoch, text in texts.items() if epoch.isdigit() and isinstance(text, str)}
+    return _Log(phase, node, sorted(_Entry(*entry) for entry in entries), statements)
 
 
 def _is_entry(entry: Sequence[Any]) -> bool:
@@ -269,6 +285,52 @@ def _find_unlogged(logs: Sequence[_Log], evidence: Evidence) -> Iterator[Anomaly
                     f"{phase_text(phase)} the logs of {listing(log.node for log in whole)} begin with epoch 1, and have {len(entries)} entries of such changes.",
                 ),
             )
+
+
+def _find_repeated(logs: Sequence[_Log]) -> Iterator[Anomaly]:
+    """Yield a finding for each change of the schema that is two entries of a log, with another one between them that it can have met."""
+    having: dict[tuple[_Entry, ...], list[_Log]] = {}
+    for log in logs:
+        changes = [entry for entry in log.entries if entry.kind in _SCHEMA]
+        last: dict[str, int] = {}
+        for place, entry in enumerate(changes):
+            later = changes[last.get(entry.id, place) + 1 : place]
+            between = [one for one in later if one.id != entry.id and _can_meet(log, one, entry)]
+            if between:
+                having.setdefault((changes[last[entry.id]], *between, entry), []).append(log)
+            last[entry.id] = place
+    for (first, *between, again), of_logs in sorted(having.items()):
+        statements = {epoch: text for log in of_logs for epoch, text in log.statements.items()}
+        nodes = sorted({log.node for log in of_logs})
+        yield anomaly(
+            "repeated-change",
+            objects=[found[0]] if (found := _changed(statements.get(again.epoch))) else (),
+            nodes=[log.node for log in of_logs],
+            evidence={
+                "id": first.id,
+                "epochs": [first.epoch, again.epoch],
+                "between": [list(entry) for entry in between],
+                "statements": {str(epoch): statements[epoch] for epoch in sorted(statements)},
+            },
+            explanation=Argument(
+                [],
+                "a change is one entry of the log, and takes effect once.",
+                f"{listing(nodes)} {'has' if len(nodes) == 1 else 'have'} {first.text()}, "
+                f"then {listing(entry.text() for entry in between)}, and then entry {again.id} once more as epoch {again.epoch}.",
+            ),
+        )
+
+
+def _can_meet(log: _Log, *changes: _Entry) -> bool:
+    """Tell if two entries are changes of one keyspace, as far as the log tells what they change."""
+    keyspaces = {found[0].partition(".")[0] for one in changes if (found := _changed(log.statements.get(one.epoch)))}
+    return len(keyspaces) < len(changes)
+
+
+def _changed(statement: str | None) -> Sequence[str]:
+    """Return the object that a statement in the log names, at most one: a keyspace, or something in one."""
+    named = _NAMED.search(statement or "")
+    return [] if named is None else [".".join(part for part in named.groups() if part is not None)]
 
 
 def _is_effective(change: PairedOperation, before: int) -> bool:

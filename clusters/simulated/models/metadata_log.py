@@ -396,7 +396,8 @@ class MetadataLog:
             yield from self._follow(node, (), None)
             yield K3
             mine = self._committed(node, entry)
-            if mine is not None and "own-retry" not in self.flaws and mine <= life.metadata.epoch:
+            is_mine = mine is not None and mine <= life.metadata.epoch
+            if is_mine and not self.flaws & {"own-retry", "repeated-commit"}:
                 return mine
             numbered_entry = entry._replace(epoch=life.metadata.epoch + 1)
             try:
@@ -405,9 +406,11 @@ class MetadataLog:
                 yield K4
                 before = life.metadata.epoch
                 yield from self._read_log(node)
-                if life.metadata.epoch == before:
-                    raise
-                continue
+                if life.metadata.epoch > before:
+                    continue
+                if is_mine and "own-retry" not in self.flaws:
+                    return mine
+                raise
             acts = self._rules.acts(self._kind(life.metadata, entry), entry.id)
             if "refuse" in acts:
                 raise ServerSaid("InvalidRequest", "Commits are paused, not trying to commit")
@@ -727,6 +730,9 @@ class MetadataLog:
                 {"epoch": entry.epoch, "kind": entry.f, "entry_id": f"{entry.id[0]}-{entry.id[1]}"}
                 for entry in _kept(node).entries
             ]
+        if "FROM system_views.cluster_metadata_log" in text:
+            wanted = int(text.rpartition("=")[2])
+            return [{"transformation": _told(entry)} for entry in _kept(node).entries if entry.epoch == wanted]
         return answer_from_tables(node, text, _life(node).metadata.topology)
 
     # ── a start ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -801,6 +807,13 @@ def _dropped_rows(node: Node, before: Metadata, after: Metadata) -> str:
         if table.id not in now and files is not None and files.partitions:
             return table.id
     return ""
+
+
+def _told(entry: Entry) -> str:
+    """Return the text of an entry in the form of a server's."""
+    asked = entry.value if isinstance(entry.value, Mapping) else {}
+    names = ", ".join(str(asked[part]) for part in ("keyspace", "name") if asked.get(part) is not None)
+    return f"AlterSchema{{schemaTransformation={entry.f} ({names})}}"
 
 
 def _server(node: Node) -> Server:

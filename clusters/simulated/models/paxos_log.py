@@ -91,7 +91,9 @@ class PaxosLog:
     def append(self, node: Node, members: Sequence[str], entry: Numbered) -> Steps:
         """Append an entry if its epoch is the next one; False: the epoch is taken, None: not known, too few answered."""
         is_known, decided = yield from self._decide(node, members, entry.epoch, entry)
-        return decided.id == entry.id if is_known and decided is not None else None
+        if not is_known:
+            return None
+        return decided is not None and decided.id == entry.id
 
     def read(self, node: Node, members: Sequence[str], epoch: int) -> Steps:
         """Return the entries after an epoch that these members have decided, as far as they can be asked."""
@@ -102,7 +104,7 @@ class PaxosLog:
                 return found
             found.append(decided)
 
-    def _decide(self, node: Node, members: Sequence[str], epoch: int, candidate: Numbered | None) -> Steps:
+    def _decide(self, node: Node, members: Sequence[str], epoch: int, candidate: Numbered | None) -> Steps:  # noqa: C901 - the steps p1 to p3, in their order
         """Have an epoch decided; returns whether enough answered, and its entry: None if there is none, not even a candidate."""
         server = server_of(node)
         need = len(members) // 2 + 1
@@ -135,6 +137,8 @@ class PaxosLog:
                         self.invariants.decided(node, epoch, entry.id)
                     self._tell(node, members, entry)
                     return True, entry
+                if entry is candidate and taken.answers and "repeated-commit" in self._flaws:
+                    return True, None  # the server calls it a timeout, and its caller an epoch that is taken
                 promises = taken
             if not promises.failures:
                 return False, None

@@ -2,7 +2,7 @@
 
 `system.local` and `system.peers` are node-local. Gossip is a virtual table from 5.0 on. From 6.0 on the directory of
 the metadata log has every node that was ever registered and not unregistered, with its state (CEP-21), and the log is
-node-local in `system.local_metadata_log`.
+node-local in `system.local_metadata_log`; the texts of its changes are in `system_views.cluster_metadata_log`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ _FACTS: Final = "host_id, tokens, data_center, rack"
 _UNDER_WAY: Final = frozenset({"BOOT", "BOOT_REPLACE", "LEAVING", "MOVING"})
 _DONE_BEFORE: Final = {"START": "PREPARE", "MID": "START", "FINISH": "MID"}
 """By the step that comes next (`tcm/Transformation.java`, kinds) the one that was done last."""
+_STATEMENTS: Final = 50
+"""Texts of changes that are read at most; each takes a read of the whole log."""
 _STREAMING: Final = frozenset({"init", "start"})
 """States of a stream that has not ended (`streaming/StreamingState.java`)."""
 
@@ -70,7 +72,7 @@ class DirectoryRing:
         """Read the entries of the log that this node has, in order of their epochs."""
         rows = query("SELECT epoch, kind, entry_id FROM system.local_metadata_log")
         entries = sorted([int(row["epoch"]), _text(row["kind"]), _text(row["entry_id"])] for row in rows)
-        return {"entries": entries}
+        return {"entries": entries, **_read_repeated(query, entries)}
 
     def read_steps(self, query: Query, addresses: Sequence[str]) -> Iterator[str]:
         """Read which step of the operation of one of them is to come next, and whether this node streams."""
@@ -79,6 +81,25 @@ class DirectoryRing:
             if step is not None and str(row["broadcast_address"]) in addresses:
                 yield step
         yield from _read_streams(query)
+
+
+def _read_repeated(query: Query, entries: Sequence[Sequence[Any]]) -> Mapping[str, JSON]:
+    """Read what the changes say that have an id twice, and those between: epoch → text, as `statements`; nothing if no id is there twice.
+
+    The texts come from the distributed log, by a read at QUORUM.
+    """
+    epochs: dict[str, list[int]] = {}
+    for epoch, _, identity in entries:
+        epochs.setdefault(identity, []).append(epoch)
+    asked = sorted({epoch for some in epochs.values() for epoch in range(some[0], some[-1] + 1) if len(some) > 1})
+    found: dict[str, JSON] = {}
+    try:
+        for epoch in asked[:_STATEMENTS]:
+            rows = query(f"SELECT transformation FROM system_views.cluster_metadata_log WHERE epoch = {epoch}")
+            found |= {str(epoch): str(row["transformation"]) for row in rows}
+    except Exception:  # noqa: BLE001 - without a majority it is refused, and the entries are told all the same
+        return {}
+    return {"statements": found} if found else {}
 
 
 def _last_step(sequence: Any) -> str | None:

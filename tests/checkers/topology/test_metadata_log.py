@@ -12,8 +12,8 @@ from schemaquake.checkers.topology.metadata_log import MetadataLog
 LOG = [[1, "1", "a"], [2, "4", "b"], [3, "4", "c"], [4, "21", "d"]]
 
 
-def log(node, entries, phase="settled,restarted"):
-    return f"{phase} {node} epochs {orjson.dumps({'entries': entries}).decode()}"
+def log(node, entries, phase="settled,restarted", **more):
+    return f"{phase} {node} epochs {orjson.dumps({'entries': entries, **more}).decode()}"
 
 
 def verdict(*lines):
@@ -129,6 +129,59 @@ def test_a_log_that_begins_later_is_not_counted():
 def test_what_is_no_entry_makes_the_log_unread(entry):
     result = verdict(log("n1", LOG), log("n2", [*LOG[:2], entry, LOG[3]]))
     assert (result.valid, {doubt.kind for doubt in result.doubts}) == ("unknown", {"unread"})
+
+
+def test_a_change_that_is_entered_again_after_another_one_is_found():
+    again = [*LOG[:3], [4, "4", "d"], [5, "4", "c"]]
+    result = verdict(log("n1", again), log("n2", again, "settled"))
+    assert [(one.type, one.nodes, one.evidence["epochs"], one.evidence["between"]) for one in result.anomalies] == [
+        ("repeated-change", ("n1", "n2"), [3, 5], [[4, "4", "d"]])
+    ]
+    third = [*again, [6, "4", "e"], [7, "4", "c"]]
+    assert [one.evidence["epochs"] for one in verdict(log("n1", third)).anomalies] == [[3, 5], [5, 7]]
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [*LOG[:3], [4, "4", "c"], [5, "4", "c"], [6, "4", "e"]],  # nothing of the schema was changed between
+        [*LOG[:3], [4, "21", "d"], [5, "4", "c"]],
+        [*LOG[:3], [4, "3", "d"], [5, "4", "e"], [6, "3", "d"]],  # a snapshot changes nothing
+    ],
+)
+def test_a_change_that_is_entered_again_and_meets_no_other_one_is_not(entries):
+    assert found(log("n1", entries)) == []
+
+
+def change_text(kind, *names):
+    return f"AlterSchema{{schemaTransformation={kind} ({', '.join(names)})}}"
+
+
+TWICE = [*LOG[:3], [4, "4", "d"], [5, "4", "c"]]
+
+
+@pytest.mark.parametrize(
+    ("texts", "objects"),
+    [
+        ({"3": ("DropColumns", "k", "t"), "4": ("AddColumns", "k", "t"), "5": ("DropColumns", "k", "t")}, [("k.t",)]),
+        ({"4": ("DropKeyspace", "k"), "5": ("DropColumns", "k", "t")}, [("k.t",)]),
+        ({"4": ("DropTable", "k", "t"), "5": ("CreateKeyspace", "k")}, [("k",)]),
+        ({"5": ("DropColumns", "k", "t")}, [("k.t",)]),
+        ({"4": ("DropColumns", "k", "t")}, [()]),
+        ({"4": ("AddColumns", "other", "t"), "5": ("DropColumns", "k", "t")}, []),
+    ],
+)
+def test_the_text_of_a_repeated_change_tells_what_it_can_have_met(texts, objects):
+    told = {epoch: change_text(*text) for epoch, text in texts.items()}
+    result = verdict(log("n1", TWICE, statements=told))
+    assert [one.objects for one in result.anomalies] == objects
+    assert [one.evidence["statements"] for one in result.anomalies] == [told for _ in objects]
+
+
+@pytest.mark.parametrize("texts", [None, [], "no map", {"x": "y"}, {"5": 7}])
+def test_texts_that_are_none_leave_the_entries(texts):
+    assert found(log("n1", TWICE, statements=texts)) == [("repeated-change", ("n1",))]
+    assert found(log("n1", LOG, statements=texts)) == []
 
 
 def test_one_id_with_two_kinds_is_in_doubt_and_a_change_that_was_sent_again_is_not():

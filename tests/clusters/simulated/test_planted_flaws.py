@@ -96,11 +96,14 @@ PLANTED = {
         seed=2642,
         named={"rate": 8, "time_limit_s": 20, "restart": "together"},
     ),
+    "repeated-commit": Planted(
+        SIX, "drop-recreate", (), {"log": "paxos", "variant": "column", "races": "8"}, seed=1, named={"restart": "none"}
+    ),
     "peer-gap": Planted(
         SIX, "schema-churn", ("kill",), {"snapshots": "often"}, seed=11, named={"rate": 60, "time_limit_s": 25}
     ),
 }
-QUICK = {"type-race", "write-meets-drop", "old-ballot"}
+QUICK = {"repeated-commit", "type-race", "write-meets-drop", "old-ballot"}
 ELSEWHERE = {"computed-memory", "own-retry", "files-stay", "retry-new-id", "vote-not-kept"} | RING_FLAWS | LOSS_FLAWS
 """Flaws whose damage is looked up in the nodes (`test_sound_designs`), that need a change of the ring, or that only a rare order shows."""
 CASES = [pytest.param(name, id=name, marks=() if name in QUICK else pytest.mark.long) for name in PLANTED]

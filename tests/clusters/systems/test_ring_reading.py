@@ -59,3 +59,19 @@ def test_the_directory_and_the_log_are_read_where_there_are_some():
     assert told["directory"] == {"10.0.0.1": {"host_id": str(H1), "state": "JOINED", "tokens": ["3"], "sequence": None}}
     assert DirectoryRing().read_epochs(query) == {"entries": [[2, "5", "8"], [3, "4", "9"]]}
     assert PeersRing().read_epochs(query) is None
+
+
+def test_what_changes_say_is_read_where_one_is_in_the_log_twice():
+    log = [{"epoch": epoch, "kind": 4, "entry_id": entry} for epoch, entry in ((2, 7), (3, 8), (4, 9), (5, 8))]
+    text = [{"transformation": "AlterSchema{schemaTransformation=DropColumns (k, t)}"}]
+    asked = []
+
+    def query(statement):
+        asked.append(statement)
+        return answering(local_metadata_log=log, cluster_metadata_log=text)(statement)
+
+    told = DirectoryRing().read_epochs(query)
+    assert told["statements"] == {str(epoch): text[0]["transformation"] for epoch in (3, 4, 5)}
+    assert len(asked) == 4
+    refused = answering(local_metadata_log=log, cluster_metadata_log=ValueError("no majority"))
+    assert DirectoryRing().read_epochs(refused) == {"entries": told["entries"]}
