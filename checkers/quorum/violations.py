@@ -85,12 +85,17 @@ def find_violations(operations: Operations, notes: Notes, *, series: FactorSerie
 
 
 def _list_strange_writetimes(operations: Operations) -> Iterator[Doubt]:
-    """Yield a doubt for a value that two reads show with two writetimes, and for reads without one where others have it.
+    """Yield a doubt for a value that two reads show with two writetimes, for reads without one where others have it, and for a writetime of no value.
 
     A value is put once, with one timestamp.
     """
     reads = np.concatenate([operations.gets, operations.probes])
-    reads = reads[operations.version[reads] != NOTHING]
+    has_value = operations.version[reads] != NOTHING
+    empty = reads[~has_value & (operations.writetime[reads] >= 0)]
+    if len(empty):
+        text = f"{len(empty)} reads show a writetime without a value, the first of them op {operations.index[empty[0]]}"
+        yield Doubt("undecided", text, (operations.keys[operations.key[empty[0]]],))
+    reads = reads[has_value]
     known = operations.writetime[reads] >= 0
     if known.any() and not known.all():
         at = reads[~known][0]

@@ -25,6 +25,7 @@ from schemaquake.checkers.run.answers import find_misplaced_answers
 from schemaquake.checkers.run.noted_members import find_strange_members, find_strange_operations
 from schemaquake.checkers.run.questions import find_strange_questions
 from schemaquake.checkers.run.row_questions import find_strange_row_questions
+from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.model.verdict import Doubt
 
 __all__ = ["find_gaps"]
@@ -51,7 +52,7 @@ def find_gaps(evidence: Evidence) -> Iterator[Doubt]:
         course = (_find_lost_events, _find_plan, _find_phases, _find_starts, _find_settles)
         members = (find_strange_members, find_strange_operations)
         answers = (_find_strange_answers, find_misplaced_answers, find_strange_questions, find_strange_row_questions)
-        finders = (*course, *members, _find_foreign_keyspaces, _find_strange_versions, *answers)
+        finders = (*course, *members, _find_foreign_keyspaces, _find_new_keyspaces, _find_strange_versions, *answers)
         for text in (text for find in finders for text in find(evidence)):
             yield Doubt("incomplete-run", text)
 
@@ -152,6 +153,21 @@ def _find_foreign_keyspaces(evidence: Evidence) -> Iterator[str]:
     for keyspace in sorted(changed - made):
         if not changes.texts(keyspace):
             yield f"keyspace {keyspace} was changed, and no operation can have created it"
+
+
+def _find_new_keyspaces(evidence: Evidence) -> Iterator[str]:
+    """Yield the keyspaces that final readings have and none before them, although no operation concerns them: somebody else made them.
+
+    One that is older than the run is in its first readings.
+    """
+    changes = evidence.changes
+    early = [sight for sight in evidence.sightings("keyspace") if sight.phase not in _READ]
+    concerned = {target(change).keyspace for change in changes.all if change.f in SCHEMA_CHANGES}
+    known = {sight.keyspace for sight in early} | concerned
+    shown = {keyspace for schema in evidence.shown.schemas for keyspace in schema.keyspaces}
+    for keyspace in sorted(shown - known) if early else ():
+        if not changes.texts(keyspace):
+            yield f"keyspace {keyspace} is in a final reading and in none before, and no operation concerns it"
 
 
 def _may_be_no_op(change: PairedOperation) -> bool:

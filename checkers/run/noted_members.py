@@ -64,6 +64,7 @@ def find_strange_members(evidence: Evidence) -> Iterator[str]:
     if not shapes and noted:
         yield from _find_changed_members(evidence, noted)
         yield from _find_strange_host_ids(evidence, noted)
+        yield from _find_unknown_host_ids(evidence, noted)
         yield from _find_unstable(evidence, noted)
 
 
@@ -181,6 +182,36 @@ def _find_strange_host_ids(evidence: Evidence, noted: Sequence[Note]) -> Iterato
         known = before[-1].get(sighting.node, {}).get("host_id") if before else None
         if known is not None and own.get("host_id") not in {None, known}:
             yield f"{sighting.node} has another host id by the notes of the members than by its own word"
+
+
+def _find_unknown_host_ids(evidence: Evidence, noted: Sequence[Note]) -> Iterator[str]:
+    """Yield the members to which a directory gives, in a final reading, a host id that no note of the members has for their address.
+
+    An operation that did not end well may have given its node one that was not noted.
+    """
+    if evidence.notes.upgrades.operations:  # the notes have ids of before, directories those of after
+        return
+    ended_well = {value["operation"] for row, value in _operations(evidence) if row["type"] == "ok"}
+    open_ended = {
+        node
+        for _, value in _operations(evidence)
+        if value["operation"] not in ended_well
+        for node in value.get("nodes") or ()
+    }
+    known: dict[str, set[str]] = {}
+    for _, value in noted:
+        for node, member in value["members"].items():
+            if node not in open_ended and member["address"] is not None and member["host_id"] is not None:
+                known.setdefault(member["address"], set()).add(member["host_id"])
+    strange: dict[str, set[str]] = {}
+    for sighting in evidence.sightings("ring"):
+        directory = sighting.definition.get("directory") if isinstance(sighting.definition, dict) else None
+        for address, entry in directory.items() if isinstance(directory, dict) else ():
+            identity = entry.get("host_id") if isinstance(entry, dict) else None
+            if identity is not None and address in known and identity not in known[address]:
+                strange.setdefault(address, set()).add(sighting.node)
+    for address, nodes in sorted(strange.items()):
+        yield f"the directories of {listing(sorted(nodes))} give {address} a host id that no note of the members has"
 
 
 def find_strange_operations(evidence: Evidence) -> Iterator[str]:

@@ -89,10 +89,19 @@ class Levels:
 
     def is_undisturbed(self, read: PairedOperation) -> bool:
         """Return whether there is one replication of the read's keyspace, and no operation has taken a disk away before the read ended."""
+        return self._has_one_replication(read) and not self._is_after_loss(read)
+
+    def is_robbed(self, read: PairedOperation) -> bool:
+        """Return whether there is one replication of the read's keyspace, and an operation has taken a disk away before the read ended."""
+        return self._has_one_replication(read) and self._is_after_loss(read)
+
+    def _has_one_replication(self, read: PairedOperation) -> bool:
         copies = self._copies_of(read.key)
-        is_one = len(copies.factors) == len(copies.placements) == 1
+        return len(copies.factors) == len(copies.placements) == 1
+
+    def _is_after_loss(self, read: PairedOperation) -> bool:
         ended = read.invoked if read.completed is None else read.completed
-        return is_one and not self._evidence.notes.losses.around(ended, ended).begun
+        return bool(self._evidence.notes.losses.around(ended, ended).begun)
 
     def _meet(self, key: str | None, one: Asked, other: Asked) -> bool:
         copies = self._copies_of(key)

@@ -5,8 +5,8 @@ it was *known* (its add was answered, or a read showed it), the last read that s
 Finds: `lost-element`, `stale-element` (only where a read must be fresh), `duplicated-element`, `unexpected-element`. A read
 must be fresh where its level and that of the additions share a replica (`schemaquake.checkers.values.data_calls`): then it shows
 every element whose add was acknowledged before it began. A read *owes* an element if its level shares a replica with that of the element's
-acknowledged add, or with an earlier read that shows it; where reads do not say their levels, each owes all that was known before. A disk that
-was taken away and a change of the replication factor excuse a late element, and no lost one.
+acknowledged add, or with an earlier read that shows it; where reads do not say their levels, each owes all that was known before. A change of the
+replication factor excuses a late element, and no lost one; one that a disk explains that was taken away is a doubt.
 Source: CASSANDRA-12126 and the set tests of the field (Kingsbury).
 
 | an element is | if |
@@ -91,8 +91,7 @@ class SetFull:
             timeline = _Timeline(key, calls, levels, fresh=self.fresh)
             if len(tally.anomalies) < LIMITS.findings_of_all:
                 tally.add(*timeline.findings(key, operations))
-            if doubt := timeline.doubt(key):
-                tally.doubt(doubt)
+            tally.doubt(*timeline.doubts(key))
             stats.update(timeline.counts())
             latencies += timeline.latencies()
             if not timeline.reads:
@@ -134,6 +133,9 @@ class _Element:
     lacking: int | None = None  # position of the last read that began after it was known and lacks it
     shown: int | None = None  # position of the last read that shows it
     missed: int | None = None  # position of the last read that lacks it although it was owed to it
+    excused: int | None = (
+        None  # position of the last read that lacks it and owed it, but for a disk that was taken away
+    )
 
     @property
     def acknowledged(self) -> Sequence[PairedOperation]:
@@ -216,7 +218,9 @@ class _Timeline:
         shown_later = any(self._latest_end.between(begin, end) >= began for begin, end in element.runs)
         showing = self._mask_showing(element)
         element.outcome = "stale" if shown_later else self._settle_gone(element, showing)
-        element.missed = self._last_missed(element, showing)
+        owing = self._mask_owing_additions(element) & ~showing
+        element.missed = _last(owing & self._debts.undisturbed)
+        element.excused = _last(owing & self._debts.robbed)
 
     def _settle_gone(self, element: _Element, showing: _Mask) -> str:
         """Return the outcome of an element that the last reads lack, and set the read that lost it."""
@@ -253,12 +257,6 @@ class _Timeline:
             showing[begin:end] = True
         return showing
 
-    def _last_missed(self, element: _Element, showing: _Mask) -> int | None:
-        """Find the last read that lacks the element although its level owed it: the add was acknowledged before; None: there is none."""
-        owing = self._mask_owing_additions(element)
-        lacking = np.flatnonzero(owing & self._debts.undisturbed & ~showing)
-        return int(lacking[-1]) if len(lacking) else None
-
     def _last_lacking(self, element: _Element, after: int) -> int | None:
         """Find the last read from position `after` on that lacks the element; None: there is none."""
         candidate = len(self.reads) - 1
@@ -292,16 +290,24 @@ class _Timeline:
                 found.append(0 if element.lacking is None else int(self._invoked[element.lacking]) - element.known)
         return found
 
-    def doubt(self, key: str | None) -> Doubt | None:
-        """Return the doubt about the elements of which no read tells whether they are lost; None: there are none."""
-        elements = [element for element in self.elements.values() if element.outcome == "undecided"]
-        if not elements:
-            return None
-        lacking = self.reads[max(element.lacking for element in elements if element.lacking is not None)]
-        shown = ", ".join(shortened(_json(element.value)) for element in elements[: LIMITS.members])
-        more = ", …" if len(elements) > LIMITS.members else ""
-        text = f"{len(elements)} elements ({shown}{more}) that the last reads lack, as op {lacking.index}, may be lost: no read that owed them came after"
-        return Doubt("undecided", text, list_objects(key))
+    def doubts(self, key: str | None) -> Iterator[Doubt]:
+        """Yield the doubts about the elements of which no read tells whether they are lost, and about those that came late after a disk was lost."""
+        late = [element for element in self.elements.values() if element.outcome == "stale" and element.missed is None]
+        open_ended = [
+            (element, element.lacking) for element in self.elements.values() if element.outcome == "undecided"
+        ]
+        robbed = [(element, element.excused) for element in late]
+        for elements, why in (
+            (open_ended, "that the last reads lack, as op {}, may be lost: no read that owed them came after"),
+            (robbed, "are not in a read that owed them, op {}, and a disk that was taken away before may explain it"),
+        ):
+            lacking = [position for _, position in elements if position is not None]
+            if lacking:
+                values = [element.value for element, position in elements if position is not None]
+                shown = ", ".join(shortened(_json(value)) for value in values[: LIMITS.members])
+                more = ", …" if len(values) > LIMITS.members else ""
+                text = f"{len(values)} elements ({shown}{more}) {why.format(self.reads[max(lacking)].index)}"
+                yield Doubt("undecided", text, list_objects(key))
 
     # ── findings ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -400,6 +406,10 @@ class _Debts:
             [kind is not None and levels.is_undisturbed(read) for kind, read in zip(kinds, reads, strict=True)], bool
         )
         """Reads before which nothing happened by which replicas may have come to lack what was acknowledged."""
+        self.robbed: _Mask = np.array(
+            [kind is not None and levels.is_robbed(read) for kind, read in zip(kinds, reads, strict=True)], bool
+        )
+        """Reads before which a disk was taken away, and nothing else of that kind happened."""
         self._to_additions: dict[str | None, _Mask] = {}
         self._to_sights: dict[ReadKind, _Mask] = {}
 
@@ -427,6 +437,12 @@ class _Debts:
 
     def _mask(self, kinds: Iterable[ReadKind]) -> _Mask:
         return np.isin(self._numbers, [self._kinds[kind] for kind in kinds])
+
+
+def _last(mask: _Mask) -> int | None:
+    """Return the last position of a mask; None: there is none."""
+    found = np.flatnonzero(mask)
+    return int(found[-1]) if len(found) else None
 
 
 class _RangeMaximum:

@@ -659,6 +659,8 @@ def test_reads_without_a_writetime_are_counted_and_the_first_one_is_named() -> N
     (doubt,) = judge(*get(3, "n3", 3, 4, None, None), *lines).doubts
     assert doubt.text == "2 reads show a value without a writetime, the first of them op 8"
     assert doubt.objects == ("k.q/1",)
+    (doubt,) = judge(*lines[:4], *get(2, "n2", 3, 4, None, 15_000, level="ONE", f="probe")).doubts
+    assert doubt.text == "1 reads show a writetime without a value, the first of them op 2"
     epoch = [
         *put(0, "n1", 10, 20, 7),
         *get(1, "n1", 12, 31, 7, 0),

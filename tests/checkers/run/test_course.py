@@ -270,6 +270,22 @@ def test_a_keyspace_that_no_operation_created_is_older_than_the_run() -> None:
     assert gaps([*course(), *text, *changed]) == []
 
 
+def test_a_keyspace_that_appears_while_nobody_asks_for_it_is_a_gap() -> None:
+    def shown(phase: str, *keyspaces: str) -> list[str]:
+        return [f"{phase} n1 keyspace {name}" for name in keyspaces]
+
+    found = ["keyspace ghost is in a final reading and in none before, and no operation concerns it"]
+    asked = ["@11 p9 n1 invoke create-keyspace ghost"]
+    final = shown("settled", "k", "ghost")
+    assert gaps(course(), shown("running", "k") + final) == found
+    assert gaps(course(), shown("running", "k", "ghost") + final) == []  # older than the run
+    assert gaps(course(), final) == []  # nothing was read before
+    for answer in ("ok", "info timed out", "fail AlreadyExists: ghost"):  # other checkers judge what was asked for
+        assert gaps([*course(), *asked, f"@12 p9 n1 {answer}"], shown("running", "k") + final) == []
+    text = ['@11 p9 n1 invoke cql ghost {"statement": "CREATE KEYSPACE ghost"}', "@12 p9 n1 ok"]
+    assert gaps([*course(), *text], shown("running", "k") + final) == []
+
+
 def test_a_keyspace_that_was_perhaps_made_and_never_changed_is_no_gap() -> None:
     assert gaps([*course(), "@11 p9 n1 invoke create-keyspace l", "@12 p9 n1 info timed out"]) == []
 

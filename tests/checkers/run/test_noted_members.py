@@ -71,10 +71,11 @@ def strange(
     error: str | None = "Refused",
     plan: str = PLAN,
     phases: list[str] = PHASES,
+    directory: dict[str, Any] | None = None,
 ) -> list[str]:
     """What is strange in these notes; `error` is that of operations that were not acknowledged.
 
-    `ring` has the host id that a node gives itself at 55 s; None: it says nothing of itself.
+    `ring` has the host id that a node gives itself at 55 s; None: it says nothing of itself. `directory` is that of each of them.
     """
     records = judged([*([plan] if plan else []), *phases, *lines])
     rows = [
@@ -86,7 +87,8 @@ def strange(
             "sample": 1,
             "kind": "ring",
             "definition": orjson.dumps(
-                {"peers": {}, **({} if told is None else {"self": {"address": "", "host_id": told, "tokens": []}})}
+                {"peers": {}, "directory": directory}
+                | ({} if told is None else {"self": {"address": "", "host_id": told, "tokens": []}})
             ).decode(),
         }
         for node, told in (ring or {}).items()
@@ -262,6 +264,32 @@ def test_a_node_that_gives_itself_another_host_id_is_strange() -> None:
     assert len(strange(*notes(), ring={"n1": "other", "n2": "id-n2"})) == 1
     assert len(strange(*notes(), ring={"n1": None, "n2": "other"})) == 1
     assert strange(*notes(), ring={"n1": None, "n2": "id-n2"}) == []
+
+
+def test_a_directory_has_the_host_ids_of_the_notes() -> None:
+    def listed(**ids: str | None) -> dict[str, Any]:
+        return {f"10.0.0.{node[1]}": {"host_id": identity, "state": "JOINED"} for node, identity in ids.items()}
+
+    right, wrong = listed(n1="id-n1", n2="id-n2"), listed(n1="id-n1", n2="other")
+    assert strange(*notes(), ring={"n1": "id-n1"}, directory=right) == []
+    assert strange(*notes(), ring={"n1": "id-n1", "n2": None}, directory=wrong) == [
+        "the directories of n1 and n2 give 10.0.0.2 a host id that no note of the members has"
+    ]
+    # A spare has none before it joins, and a replacement may keep the address: either id is known then.
+    assert strange(*notes(), ring={"n1": "id-n1"}, directory=listed(n1="id-n1", n2=None, n9="other")) == []
+    again = deepcopy(JOINED)
+    again["n3"]["host_id"] = "again"
+    for told, found in (("id-n3", 0), ("again", 0), ("other", 1)):
+        lines = [*notes(after=again), *operation()]
+        assert len(strange(*lines, ring={"n1": "id-n1"}, directory=listed(n3=told))) == found
+
+
+@pytest.mark.parametrize(("outcome", "found"), [("ok", 1), ("fail", 0), ("info", 0)])
+def test_an_operation_that_did_not_end_well_may_leave_a_host_id_that_is_not_noted(outcome: str, found: int) -> None:
+    attempt = ATTEMPT | {"outcome": outcome, "timed_out": outcome == "info"}
+    lines = [*notes(after=JOINED if outcome == "ok" else THREE), *operation(outcome, effect={"attempts": [attempt]})]
+    directory = {"10.0.0.3": {"host_id": "other", "state": "JOINED"}}
+    assert len(strange(*lines, ring={"n1": "id-n1"}, directory=directory)) == found
 
 
 @pytest.mark.parametrize(
