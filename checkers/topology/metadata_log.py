@@ -315,10 +315,16 @@ def _find_repeated(logs: Sequence[_Log]) -> Iterator[Anomaly]:
             explanation=Argument(
                 [],
                 "a change is one entry of the log, and takes effect once.",
-                f"{listing(nodes)} {'has' if len(nodes) == 1 else 'have'} {first.text()}, "
-                f"then {listing(entry.text() for entry in between)}, and then entry {again.id} once more as epoch {again.epoch}.",
+                f"{listing(nodes)} {'has' if len(nodes) == 1 else 'have'} {_told(first, statements)}, "
+                f"then {listing(_told(entry, statements) for entry in between)}, and then entry {again.id} once more as epoch {again.epoch}.",
             ),
         )
+
+
+def _told(entry: _Entry, statements: Mapping[int, str]) -> str:
+    """Return an entry as a finding tells it, with what it changes if that was read."""
+    named = _NAMED.search(statements.get(entry.epoch, ""))
+    return entry.text() if named is None else f"{entry.text()}, {named[0].removeprefix('=')}"
 
 
 def _can_meet(log: _Log, *changes: _Entry) -> bool:

@@ -178,6 +178,15 @@ def test_the_text_of_a_repeated_change_tells_what_it_can_have_met(texts, objects
     assert [one.evidence["statements"] for one in result.anomalies] == [told for _ in objects]
 
 
+def test_a_finding_tells_what_the_changes_say() -> None:
+    told = {"3": change_text("DropColumns", "k", "t"), "4": change_text("AddColumns", "k", "t")}
+    (found_once,) = verdict(log("n1", TWICE, statements=told)).anomalies
+    assert (
+        "epoch 3: entry c of kind 4, DropColumns (k, t), then epoch 4: entry d of kind 4, AddColumns (k, t), and"
+        in (found_once.explanation)
+    )
+
+
 @pytest.mark.parametrize("texts", [None, [], "no map", {"x": "y"}, {"5": 7}])
 def test_texts_that_are_none_leave_the_entries(texts):
     assert found(log("n1", TWICE, statements=texts)) == [("repeated-change", ("n1",))]
