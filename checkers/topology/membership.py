@@ -512,7 +512,7 @@ def _judge_duration(case: _Case, operation: TopologyOperation) -> Anomaly | Doub
         objects=operation.nodes,
         nodes=operation.nodes,
         ops=[operation.index],
-        evidence={"attempts": [dict(attempt) for attempt in operation.attempts]},
+        evidence={"operation": operation.f, "attempts": [dict(attempt) for attempt in operation.attempts]},
         explanation=Argument(
             label([render_change(operation)]),
             "with no fault in place T1 must end within its limit.",

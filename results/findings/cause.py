@@ -45,7 +45,7 @@ class Cause:
     symptom: str | None = None
     """Type of the worst anomaly, where no statement is known."""
     mechanism: str | None = None
-    """Its mechanism, if it has one: the rule of the log, the class of the exception, the error of what was refused."""
+    """Its mechanism, if it has one: the rule of the log, the class of the exception, the error of what was refused, the operation that hangs."""
     upgrade_to: str | None = None
     """The era that nodes were becoming, where schema changes were made while versions were mixed and none of them met another."""
 

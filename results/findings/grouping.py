@@ -402,14 +402,14 @@ def _fault_during(faults: Iterable[FaultWindow], statements: Sequence[Statement]
 
 
 def _mechanism(anomaly: Anomaly) -> str | None:
-    """Return the rule of the log that an anomaly broke, the class of the exception that it quotes, or the error of what was refused."""
+    """Return the rule of the log that an anomaly broke, the class of the exception that it quotes, the error of what was refused, or the operation that hangs."""
     evidence = anomaly.evidence if isinstance(anomaly.evidence, Mapping) else {}
     first = evidence.get("first")
     entries = list(first.values()) if isinstance(first, Mapping) else []
     quoted = [evidence.get("first_error"), *(entry.get("stack") for entry in entries if isinstance(entry, Mapping))]
     classes = (match[1] for text in quoted if isinstance(text, str) for match in _EXCEPTION.finditer(text))
     rule = evidence.get("rule")
-    told = (rule, next(classes, None), evidence.get("refused_with"))
+    told = (rule, next(classes, None), evidence.get("refused_with"), evidence.get("operation"))
     named = [part for part in told if isinstance(part, str) and part]
     return " ".join(named) or None
 

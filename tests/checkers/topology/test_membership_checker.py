@@ -259,6 +259,7 @@ def fault(begins_ms, ends_ms):
 def test_an_operation_that_runs_into_its_limit_hangs_unless_a_fault_held_it_up():
     hangs = operation("decommission", {"n3": "left"}, "info", ends_ms=5000, attempts=[ATTEMPT])
     assert found(hangs, all_say(FOUNDERS)) == [("hanging-change", ("n3",))]
+    assert [one.evidence["operation"] for one in verdict(hangs, all_say(FOUNDERS)).anomalies] == ["decommission"]
     assert found([*hangs, *fault(2, 3)], all_say(FOUNDERS)) == [("hanging-change", ("n3",))]
     # A fault that ended less than its limit (1 s) before may have held it up.
     for doubtful in ([*hangs, *fault(150, 4500)], [*hangs, *fault(150, 6000)]):

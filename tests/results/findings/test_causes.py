@@ -94,6 +94,10 @@ def test_a_symptom_without_a_cause_is_known_by_its_mechanism() -> None:
     for mechanism in ("unexpected-exception IllegalArgumentException", "hint-of-another-version", None):
         assert known_finding(replace(of_hints, mechanism=mechanism), ["unexpected-log-error"]) is None
     assert known_finding(of_hints, ["lost-rows"]) is None
+    hangs = cause(symptom="hanging-change", era="tcm", mechanism="address-change")
+    assert [
+        known_finding(replace(hangs, mechanism=f), ["hanging-change"]) is not None for f in ("address-change", "move")
+    ] == [True, False]
 
 
 def test_what_needs_no_other_statement_is_known_whatever_raced_unless_it_shows_more() -> None:

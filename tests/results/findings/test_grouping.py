@@ -157,6 +157,15 @@ def test_log_errors_of_two_mechanisms_are_two_findings() -> None:
     assert {finding.cause.mechanism for finding in found} == {"r FooException", "r BarError", "s FooException"}
 
 
+def test_operations_of_two_kinds_that_hang_are_two_findings() -> None:
+    some = [anomaly("hanging-change", evidence={"operation": f}) for f in ("address-change", "bootstrap", "bootstrap")]
+    found = ContestedRun().group(*some).findings
+    assert {finding.cause.mechanism: len(finding.anomalies) for finding in found} == {
+        "address-change": 1,
+        "bootstrap": 2,
+    }
+
+
 # ── long sides ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
