@@ -112,7 +112,7 @@ class Server:
     def _happen(self, act: Callable[[], None]) -> None:
         if self.node.server is self:
             if self.node.is_paused:
-                self.node.postpone(act)
+                self.node.postpone(partial(self._happen, act))
             else:
                 act()
 

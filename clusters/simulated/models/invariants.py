@@ -106,6 +106,8 @@ class GroupInvariants:
         self._votes: dict[tuple[str, int], dict[str, str]] = {}
         """By group and term the candidate that each node voted for."""
         self._committed: dict[str, dict[int, _Entry]] = {}
+        self._committed_in: dict[str, dict[int, int]] = {}
+        """By group and entry the term in which a leader committed it."""
         self._terms: dict[tuple[str, str], int] = {}
         """By group and node the highest term that it was in."""
         self._before: dict[tuple[str, int, int], tuple[_Entry, int]] = {}
@@ -298,8 +300,11 @@ class GroupInvariants:
         voters = [name for name, voted in self._votes.get((log.group, term), {}).items() if voted == node.name]
         if not _is_majority(members, voters):
             self._report(node, "a leader has a majority", f"{node.name} leads in term {term} with votes of {voters}")
+        terms = self._committed_in.get(log.group, {})
         for number, entry in self._committed.get(log.group, {}).items():
-            if number > log.index and log.term_at(number) != entry.term:
+            # One that was elected, and paused before it led, may come behind a leader of a later term, and what that one has committed.
+            is_due = terms.get(number, entry.term) < term
+            if is_due and number > log.index and log.term_at(number) != entry.term:
                 self._report(node, "a leader has what was committed", f"{node.name} leads without entry {number}")
                 break
 
@@ -315,6 +320,8 @@ class GroupInvariants:
         for number in range(max(first, log.index + 1), min(last, log.last) + 1):
             entry = log.entry(number)
             other = known.setdefault(number, entry)
+            if members is not None:
+                self._committed_in.setdefault(log.group, {}).setdefault(number, log.term)
             if entry.members is not None:
                 self._named.setdefault(log.group, {})[number] = entry.members
             if other is not entry and other != entry:

@@ -157,6 +157,27 @@ _PROMISED_TOO_LATE = Plan(
 )  # fmt: skip
 """A third promise, which told of an accepted entry, came when two had been counted: the observer took it for one that was passed over."""
 
+_STOPPED_AS_IT_WENT_ON = Plan(
+    system="simulated:scylladb-6.2", workloads=("create-table", "quorum"), nemeses=("partition", "clock", "packet-loss", "stop"),
+    seed=22359, cluster="simulated", nodes=6, data_centers=2, time_limit_s=20.0, rate=8.0, replication_factor=3,
+    options={
+        "mode": "partition", "races": "1", "bugs": "none", "consistency": "QUORUM", "fault.within": "20", "invariants": "checked",
+        "partition.targets": "data-center", "snapshots": "often",
+        "pause.at": "group0/apply/g7b@5,group0/apply/g7b@3:n3,raft/vote/w1@4,raft/vote/w1@13",
+    },
+)  # fmt: skip
+"""A paused server went on, and was stopped before what had waited for it happened: its tick found no server."""
+_LED_TOO_LATE = Plan(
+    system="simulated:scylladb-6.2", workloads=("schema-churn",), nemeses=("partition",), seed=22497, cluster="simulated",
+    time_limit_s=20.0, rate=16.0, restart="none",
+    options={
+        "bugs": "none", "fault.seconds": "4", "fault.within": "20", "invariants": "checked", "relay": "true", "snapshots": "often",
+        "cut.at": "raft/election/v3@5,raft/election/v3@40,raft/election/v3@41,raft/replicate/r2@34",
+        "pause.at": "raft/election/v3@2,raft/election/v3@7,raft/replicate/r2@33,raft/replicate/r2@37",
+    },
+)  # fmt: skip
+"""One that was elected was frozen before it led, and came behind what a leader of a later term had committed: the observer accused it."""
+
 
 @pytest.mark.parametrize(
     "plan",
@@ -178,6 +199,8 @@ _PROMISED_TOO_LATE = Plan(
         _COLUMNS_THAT_NOTHING_DECLARED,
         _COMMITTED_BY_ANOTHER,
         _PROMISED_TOO_LATE,
+        _STOPPED_AS_IT_WENT_ON,
+        _LED_TOO_LATE,
     ],
     ids=lambda plan: str(plan.seed),
 )

@@ -130,6 +130,16 @@ def test_a_leader_has_what_was_committed(log, breaches):
     assert said(nodes) == breaches
 
 
+@pytest.mark.parametrize(("term", "breaches"), [(3, []), (5, []), (6, ["a leader has what was committed"])])
+def test_a_leader_that_was_held_up_need_not_have_what_a_later_term_committed(term, breaches):
+    nodes, seen = group_of(dict.fromkeys(NAMES, log_with(1, 1)))
+    seen.committed(nodes["n3"], replace(log_with(1, 1), term=5), 1, 2, THREE)
+    for name in ("n1", "n2"):
+        seen.voted(nodes[name], log_with(1), term, "n1")
+    seen.led(nodes["n1"], log_with(1), term, THREE)
+    assert said(nodes) == breaches
+
+
 @pytest.mark.parametrize(
     ("voted", "breaches"),
     [(("n3", 2, "n1"), []), (("n3", 1, "n1"), WRONGLY), (("n3", 2, "n2"), WRONGLY), (("n2", 2, "n1"), WRONGLY)],
