@@ -33,6 +33,8 @@ BOOKS: Final = "simulation.json"
 class SimulatedCluster:
     """N simulated nodes of one system."""
 
+    runs_server = False
+
     def __init__(
         self,
         system: System,

@@ -77,6 +77,9 @@ SNAPSHOTS: Final = ("seldom", "often")
 APPENDS: Final = ("many", "single")
 """How many entries of its log a leader of group 0 sends at a time."""
 
+_HABITS: Final = frozenset({"order", "log", "snapshots", "append"})
+"""Options by which some designs do something in several ways; see `list_habits`."""
+
 INVARIANTS: Final = ("unchecked", "checked")
 """Whether an observer of all nodes looks at what the design says of them."""
 
@@ -194,6 +197,16 @@ def list_habits(system: str) -> Mapping[str, tuple[str, ...]]:
     return {"order": ORDERS}
 
 
+def _refuse_foreign(plan: Plan) -> None:
+    """Refuse options that choose a way of another design: this one would ignore them. Raises PlanError."""
+    habits = list_habits(plan.system)
+    has_log = blueprint_of(plan.system).model == "metadata-log"
+    for name in plan.options:
+        if (name in _HABITS and name not in habits) or (name.startswith("cms.") and name in OPTIONS and not has_log):
+            own = [*habits, *(option for option in OPTIONS if option.startswith("cms.") and has_log)]
+            raise PlanError(f"-O {name} is not applicable to {plan.system}. Applicable: {', '.join(own)}.")
+
+
 class SimulatedProvider:
     """Clusters in virtual time: no Java, no root, no waiting."""
 
@@ -215,6 +228,13 @@ class SimulatedProvider:
     def demands(self, plan: Plan) -> Demands:
         """Return the features of the system; memory is hardly needed. Raises PlanError."""
         return Demands(memory_mb=200, features=parse_system(plan.system).features)
+
+    def unstarted(self, plan: Plan) -> SimulatedCluster:
+        """Return the cluster of the plan, of which no node runs. Raises PlanError, also for an option that its design ignores."""
+        _refuse_foreign(plan)
+        provider = SimulatedProvider()  # so that a cluster that is shown is not the one that runs
+        provider.runtime(plan)
+        return provider.create(plan, Path())
 
     def enclosure(self, folder: Path) -> Sequence[str]:  # noqa: ARG002 - nothing is to be enclosed
         """Return no command."""

@@ -58,6 +58,7 @@ __all__ = [
     "Rehearsing",
     "Shortenable",
     "ShowsOwnership",
+    "ShowsUnstarted",
     "StopCondition",
     "TakesDown",
     "TakesOptions",
@@ -400,6 +401,15 @@ class Forecast(Protocol):
 
     def demands(self, plan: Plan) -> Demands:
         """Return what the plan demands. Raises PlanError for a system that cannot be had here."""
+        ...
+
+
+@runtime_checkable
+class ShowsUnstarted(Protocol):
+    """A provider whose clusters know, before anything of them is started or written, what a nemesis lacks on them."""
+
+    def unstarted(self, plan: Plan) -> Cluster:
+        """Return the plan's cluster. Raises PlanError for options that it cannot have."""
         ...
 
 

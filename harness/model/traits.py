@@ -92,6 +92,8 @@ class ClusterTraits:
     """True if a node that is started when others have a schema takes over all of it at once."""
     run_name: str | None = None
     """The name by which nodes that outlive the run know it; None: they know none."""
+    runs_server: bool = True
+    """False if its nodes are models, without a server's code."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,13 +1,15 @@
-"""Applicability: whether a system has what a workload requires, known before anything is started."""
+"""Applicability: whether a system has what a workload or a nemesis requires, known before anything is started."""
 
 from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
 
-from schemaquake.harness.errors import NotApplicable
+from schemaquake.harness.errors import EnvironmentLacks, NotApplicable, PlanError
+from schemaquake.harness.faults.requests import nemeses_of
 from schemaquake.harness.model.plan import Plan
-from schemaquake.harness.model.protocols import Forecast, Workload
-from schemaquake.harness.registry import load
+from schemaquake.harness.model.protocols import Cluster, Forecast, ShowsUnstarted, Workload
+from schemaquake.harness.model.traits import lack
+from schemaquake.harness.registry import load, names
 
 __all__ = ["refuse_inapplicable", "refuse_lacking", "why_inapplicable"]
 
@@ -28,7 +30,42 @@ def refuse_lacking(plan: Plan, features: AbstractSet[str]) -> None:
 
 
 def refuse_inapplicable(plan: Plan) -> None:
-    """Raise NotApplicable where the plan's provider knows in advance what its system lacks. Raises PlanError as that does."""
+    """Refuse workloads, nemeses and options of which the plan's provider knows in advance that its system cannot have them.
+
+    Raises NotApplicable, which names what is applicable, and PlanError as the provider does.
+    """
     provider = load("clusters", plan.cluster)
     if isinstance(provider, Forecast):
-        refuse_lacking(plan, provider.demands(plan).features)
+        features = provider.demands(plan).features
+        try:
+            refuse_lacking(plan, features)
+        except NotApplicable as error:
+            able = [name for name in names("workloads") if _is_able(name, features)]
+            raise NotApplicable(f"{error}. Applicable: {', '.join(able)}.") from error
+    if isinstance(provider, ShowsUnstarted):
+        _refuse_nemeses(plan, provider.unstarted(plan))
+
+
+def _refuse_nemeses(plan: Plan, cluster: Cluster) -> None:
+    for name in nemeses_of(plan):
+        why = lack(load("nemeses", name), cluster)
+        if why is not None:
+            able = [each for each in names("nemeses") if _is_possible(each, cluster)]
+            raise NotApplicable(
+                f'nemesis "{name}" is not applicable to {plan.system}: {why}. Applicable: {", ".join(able)}.'
+            )
+
+
+def _is_able(workload: str, features: AbstractSet[str]) -> bool:
+    try:
+        loaded: Workload = load("workloads", workload)
+    except (EnvironmentLacks, PlanError):
+        return False  # a plugin that cannot be loaded is not to be recommended
+    return loaded.requires <= features
+
+
+def _is_possible(nemesis: str, cluster: Cluster) -> bool:
+    try:
+        return lack(load("nemeses", nemesis), cluster) is None
+    except (EnvironmentLacks, PlanError):
+        return False

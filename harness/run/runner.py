@@ -31,7 +31,7 @@ from schemaquake.harness.run_folder import mark_folder
 from schemaquake.harness.run_process import process_start_time
 from schemaquake.harness.sealed_json import dump_sealed, load_sealed
 
-__all__ = ["Outcome", "execute", "read_outcome"]
+__all__ = ["Outcome", "execute", "read_outcome", "refuse_contradictions"]
 
 log = logging.getLogger(__name__)
 
@@ -87,6 +87,24 @@ def execute(plan: Plan, folder: Path) -> Outcome:
 
     Raises PlanError, EnvironmentLacks and FetchError before anything is started; a run that fails later is an Outcome.
     """
+    refuse_contradictions(plan)
+    provider: Provider = load("clusters", plan.cluster)
+    mark_folder(folder, schemaquake.__version__)
+    (folder / "plan.json").write_bytes(dump_sealed(plan.to_json()))
+    if plan.cluster_file is not None:
+        # The folder alone suffices to heal this run.
+        (folder / CLUSTER_FILE).write_bytes(plan.cluster_file.read_bytes())
+    facts = {**_machine(), **provider.prepare(plan, folder)}
+    (folder / "environment.json").write_bytes(orjson.dumps(facts, option=orjson.OPT_INDENT_2))
+    argv = [*provider.enclosure(folder), sys.executable, *_AS_CONDUCTOR, str(folder.resolve())]
+    log.info("run begins", extra={"run": str(folder), "command": plan.command()})
+    interrupted = _wait(argv, folder)
+    outcome = read_outcome(folder)
+    return replace(outcome, interrupted=outcome.interrupted or interrupted)
+
+
+def refuse_contradictions(plan: Plan) -> None:
+    """Raise PlanError for a plan whose parts do not fit together, and for a name of it that is not installed."""
     provider: Provider = load("clusters", plan.cluster)
     for name in plan.workloads:
         load("workloads", name)
@@ -110,18 +128,6 @@ def execute(plan: Plan, folder: Path) -> Outcome:
         )
     # A schedule that no seed can draw would otherwise be refused by the run's own process, and leave a run without a verdict.
     compose(nemeses, plan.context(frozenset()))
-    mark_folder(folder, schemaquake.__version__)
-    (folder / "plan.json").write_bytes(dump_sealed(plan.to_json()))
-    if plan.cluster_file is not None:
-        # The folder alone suffices to heal this run.
-        (folder / CLUSTER_FILE).write_bytes(plan.cluster_file.read_bytes())
-    facts = {**_machine(), **provider.prepare(plan, folder)}
-    (folder / "environment.json").write_bytes(orjson.dumps(facts, option=orjson.OPT_INDENT_2))
-    argv = [*provider.enclosure(folder), sys.executable, *_AS_CONDUCTOR, str(folder.resolve())]
-    log.info("run begins", extra={"run": str(folder), "command": plan.command()})
-    interrupted = _wait(argv, folder)
-    outcome = read_outcome(folder)
-    return replace(outcome, interrupted=outcome.interrupted or interrupted)
 
 
 def _machine() -> dict[str, str]:

@@ -20,6 +20,7 @@ from schemaquake.harness.model import options
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.options import option
 from schemaquake.harness.model.protocols import Cluster, Context, Executed, Fault, Node, Undo
+from schemaquake.harness.model.traits import cluster_traits
 from schemaquake.nemeses.process.serving import SERVING_LIMIT_S, bring_back
 from schemaquake.nemeses.schedule.commands import describe_failure, run, runs_commands
 from schemaquake.nemeses.schedule.every_node import on_every
@@ -69,7 +70,9 @@ class ErrorInjection:
     )
 
     def missing(self, cluster: Cluster) -> str | None:
-        """Try an unused name on every node that already runs."""
+        """Try an unused name on every node that already runs; a model has no place in which an error could be injected."""
+        if not cluster_traits(cluster).runs_server:
+            return "the nodes of this cluster are models, which have no server's code to inject errors into"
         for node in cluster.nodes:
             if runs_commands(node) and node.state() == "running" and (reason := _refusal(node, self.api)) is not None:
                 return f"node {node.name} cannot inject errors: {reason}"

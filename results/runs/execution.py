@@ -25,7 +25,7 @@ from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.runtime import RuntimeProvider
 from schemaquake.harness.model.verdict import Doubt, Verdict, combine, describe_doubts
 from schemaquake.harness.registry import load
-from schemaquake.harness.run.runner import Outcome, execute, read_outcome
+from schemaquake.harness.run.runner import Outcome, execute, read_outcome, refuse_contradictions
 from schemaquake.results.findings.description import describe_rate, describe_standing, title_of
 from schemaquake.results.findings.finding import Finding
 from schemaquake.results.judging.judge import judge
@@ -127,6 +127,7 @@ def record(plan: Plan, runs: Path, *, tell: Callable[[ProvisionalAnomaly], None]
     Raises PlanError, EnvironmentLacks and FetchError, and leaves no folder behind, if nothing could be started. Nor does
     Ctrl-C before the run's own process was.
     """
+    refuse_contradictions(plan)
     store = Store.create(runs, "+".join(plan.workloads), plan.system)
     try:
         with watched(store.folder, tell) if tell is not None and _takes_time(plan) else nullcontext():

@@ -60,6 +60,7 @@ def _simulate(
     configure_logging(verbose=verbose)
     from schemaquake.harness.installed_options import refuse_undeclared  # noqa: PLC0415 - every other command would wait for it
     from schemaquake.harness.model.plan import Plan  # noqa: PLC0415 - as above
+    from schemaquake.harness.run.applicability import refuse_inapplicable  # noqa: PLC0415 - as above
     from schemaquake.results.runs.comparing import compare_runs, print_comparison, run_all  # noqa: PLC0415 - as above
 
     workloads = split(workload)
@@ -80,6 +81,8 @@ def _simulate(
         for name in system or _SYSTEMS
     ]
     refuse_undeclared(options, workloads=workloads, nemeses=plans[0].nemeses, cluster=_CLUSTER)
+    for plan in plans:
+        refuse_inapplicable(plan)
     compared = compare_runs(run_all(plans, runs, engine="local", limit_s=60), runs)
     if as_json:
         print_json(compared.document())

@@ -17,6 +17,7 @@ from schemaquake.harness.errors import ExitCode
 from schemaquake.harness.registry import names
 from schemaquake.harness.run_folder import mark_folder
 
+SIMULATED = ["run", "--system", "simulated:cassandra-5.0"]
 RUN = ["run", "--system", "cassandra:5.0.9", "--workload", "create-table"]
 
 
@@ -90,6 +91,41 @@ WRONG = [
         ["run", "--system", "cassandra:1.1.12", "--workload", "drop-type"],
         'workload "drop-type" is not applicable to cassandra:1.1.12: it has no types',
     ),
+    (
+        "a workload, and those that the system can carry out",
+        [*SIMULATED, "--workload", "register"],
+        "it has no conditional-writes. Applicable: add-columns, ",
+    ),
+    (
+        "a nemesis that the system has no command for",
+        [*SIMULATED, "--workload", "drop-type", "--nemesis", "kill,cms-reconfigure"],
+        'nemesis "cms-reconfigure" is not applicable to simulated:cassandra-5.0: simulated:cassandra-5.0 has no such change',
+    ),
+    (
+        "one that a simulated cluster has no means for, and those that it has",
+        [*SIMULATED, "--workload", "drop-type", "--nemesis", "fill-disk"],
+        'has no means for "disk". Applicable: abort-bootstrap, bootstrap, clock, ',
+    ),
+    (
+        "errors in the code of a server that is a model",
+        [*SIMULATED, "--workload", "drop-type", "--nemesis", "error-injection", "-O", "injection=place"],
+        "models, which have no server's code",
+    ),
+    (
+        "a nemesis that one of two systems has no command for",
+        ["simulate", "--nemesis", "pause-commits"],
+        'nemesis "pause-commits" is not applicable to simulated:cassandra-5.0',
+    ),
+    (
+        "an option of another design",
+        [*SIMULATED, "--workload", "drop-type", "-O", "log=paxos"],
+        "-O log is not applicable to simulated:cassandra-5.0. Applicable: order.",
+    ),
+    (
+        "commits of a service that the design has not",
+        [*SIMULATED, "--workload", "drop-type", "-O", "cms.pause=FINISH_JOIN"],
+        "-O cms.pause is not applicable to simulated:cassandra-5.0",
+    ),
     ("a concurrency that is none", [*RUN, "--concurrency", "two"], "--concurrency is a number of workers (6)"),
     ("an option of a workload that is none", [*RUN, "-O", "fast"], '-O needs name=value, not "fast"'),
     ("a list there is not", ["list", "wishes"], 'cannot list "wishes"; lists there are: workloads, nemeses, checkers'),
@@ -123,6 +159,7 @@ def test_what_is_asked_wrongly_gets_a_sentence(schemaquake, argv, sentence):
     assert "run begins" not in err, "nothing began"
     assert out == "", "standard output is for answers"
     assert code == ExitCode.BAD_ARGUMENTS == 254
+    assert not os.path.lexists("runs"), "and nothing was made"
 
 
 def test_a_refused_run_leaves_no_folder_that_looks_like_one(schemaquake, tmp_path):
