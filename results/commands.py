@@ -28,7 +28,15 @@ from schemaquake.harness.console import configure_logging, stderr, write_line
 from schemaquake.harness.errors import ExitCode, PlanError
 from schemaquake.harness.installed_options import refuse_undeclared
 from schemaquake.results.runs.cluster_choice import choose_cluster
-from schemaquake.results.runs.option_lists import named_values, refuse_no_budget, split, with_shorthands
+from schemaquake.results.runs.option_lists import (
+    named_values,
+    refuse_below,
+    refuse_engine,
+    refuse_no_budget,
+    refuse_no_time,
+    split,
+    with_shorthands,
+)
 
 if TYPE_CHECKING:
     from schemaquake.harness.model.plan import Plan
@@ -274,6 +282,8 @@ def _run(
 
     refuse_undeclared(plan.options, workloads=plan.workloads, nemeses=plan.nemeses, cluster=plan.cluster)
     refuse_inapplicable(plan)
+    refuse_engine(engine)
+    refuse_no_time(limit, "--limit")
     if dry:
         _print_dry_run(plan, as_json=as_json)
         raise typer.Exit(ExitCode.VALID)
@@ -315,6 +325,7 @@ def _demo(
     """Run the same races on Cassandra 5.0 (they break it) and 6.0 (it holds), and compare both on one page."""
     configure_logging(verbose=verbose)
     from schemaquake.harness.model.plan import Plan  # noqa: PLC0415 - as above
+    from schemaquake.harness.run.applicability import refuse_inapplicable  # noqa: PLC0415 - as above
     from schemaquake.results.runs.comparing import compare_runs, print_comparison, run_all  # noqa: PLC0415 - as above
 
     plans = [
@@ -329,6 +340,9 @@ def _demo(
         )
         for name in system or _DEMO_SYSTEMS
     ]
+    refuse_engine(engine)
+    for plan in plans:
+        refuse_inapplicable(plan)
     compared = compare_runs(run_all(plans, runs, engine=engine, limit_s=60), runs)
     if as_json:
         print_json(compared.document())
@@ -393,6 +407,8 @@ def _check(
 ) -> None:
     """Judge stored files again: prints FILE<TAB>true|false|unknown, or one JSON document."""
     configure_logging(verbose=verbose)
+    refuse_below(1, memory=memory, memory_limit=memory_limit)
+    refuse_no_time(limit, "--limit")
     memory_bytes = None if memory is None else memory << 20
     if len(history) == 1 and history_format in (None, "parquet"):
         alone = model is not None or (checker is not None and "," not in checker)
@@ -506,6 +522,8 @@ def _recover(
     configure_logging(verbose=verbose)
     from schemaquake.results.runs.execution import conclude, print_summary  # noqa: PLC0415 - as above
 
+    refuse_engine(engine)
+    refuse_no_time(limit, "--limit")
     finished = conclude(run, engine=engine, limit_s=limit, resume=resume_analysis)
     if as_json:
         print_json(finished.document())

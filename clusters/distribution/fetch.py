@@ -158,7 +158,8 @@ def _unpack(path: Path, target: Path) -> Path:
             for member in tarball:
                 _unpack_member(tarball, member, target)
     except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
-        raise FetchError(f"{path} could not be unpacked: {error}") from None
+        why = str(error).partition("\n")[0].removesuffix(":")  # what each kind of compression objects to follows
+        raise FetchError(f"{path} could not be unpacked: {why}") from None
     homes = sorted(folder.parent for folder in target.glob("*/lib") if folder.is_dir())
     if len(homes) != 1:
         raise FetchError(f"{path} does not hold one Cassandra: {len(homes)} folders in it have a lib")

@@ -6,7 +6,6 @@ Exit codes: 0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 crashed. Error
 from __future__ import annotations
 
 import inspect
-import io
 import logging
 import os
 import sys
@@ -116,9 +115,7 @@ def _run(argv: list[str]) -> int:
         stderr().print("interrupted")
         return int(ExitCode.CRASHED)
     except _CLICK_ERRORS as error:
-        shown = io.StringIO()
-        error.show(file=shown)
-        stderr().print(shown.getvalue().rstrip())
+        stderr().print(_describe_usage(error))
         return int(ExitCode.BAD_ARGUMENTS)
     except SchemaquakeError as error:
         stderr().print(f"schemaquake: {error}", markup=False)
@@ -141,6 +138,16 @@ def _run(argv: list[str]) -> int:
     except BaseException as error:  # noqa: BLE001 - whatever it is, Python would end with 1, which is a verdict
         return _crashed(error)
     return int(code) if isinstance(code, int) else 0
+
+
+def _describe_usage(error: Any) -> str:
+    """Render an error of the arguments in two lines: what is wrong, and where the help is. Without arguments: the help."""
+    context = getattr(error, "ctx", None)
+    message = error.format_message()
+    if context is None or message.startswith("Usage:"):
+        return str(message).rstrip()
+    path = context.command_path
+    return f'{path}: {message.replace("Value error, ", "")}\nTry "{path} --help" for help.'
 
 
 def _crashed(error: BaseException) -> int:

@@ -88,9 +88,13 @@ def heal_everywhere(cluster_file: Path) -> Sequence[str]:
 
 def _provider_of(cluster_file: Path) -> tuple[str, Provider]:
     try:
-        kind = str(tomllib.loads(cluster_file.read_text(encoding="utf-8")).get("provider"))
-    except (OSError, ValueError) as error:
+        kind = tomllib.loads(cluster_file.read_text(encoding="utf-8")).get("provider")
+    except OSError as error:
+        raise PlanError(f"the cluster file {cluster_file} cannot be read: {error.strerror or error}") from error
+    except ValueError as error:
         raise PlanError(f"{cluster_file} is no cluster file: {error}") from error
+    if not isinstance(kind, str):
+        raise PlanError(f'{cluster_file} is no cluster file: it has no line such as provider = "ssh"')
     provider: Provider = load("clusters", kind)
     return kind, provider
 

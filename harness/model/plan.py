@@ -294,7 +294,10 @@ class Plan:
         try:
             document = load_sealed(path.read_bytes(), keep_going=keep_going)
         except FileNotFoundError as error:
-            raise HistoryError(f"{folder} is not a run's folder: it has no plan.json") from error
+            why = "it has no plan.json" if folder.exists() else "there is no such folder"
+            raise HistoryError(f"{folder} is not a run's folder: {why}") from error
+        except NotADirectoryError as error:
+            raise HistoryError(f"{folder} is not a run's folder: it is a file") from error
         except ValueError as error:
             raise DamagedFile(f"{path} is damaged: {error}", path) from error
         if not isinstance(document, dict):

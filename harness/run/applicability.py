@@ -11,7 +11,7 @@ from schemaquake.harness.model.protocols import Cluster, Forecast, ShowsUnstarte
 from schemaquake.harness.model.traits import lack
 from schemaquake.harness.registry import load, names
 
-__all__ = ["refuse_inapplicable", "refuse_lacking", "why_inapplicable"]
+__all__ = ["refuse_inapplicable", "refuse_lacking", "why_impossible", "why_inapplicable"]
 
 
 def why_inapplicable(workload: str, system: str, features: AbstractSet[str]) -> str | None:
@@ -42,18 +42,26 @@ def refuse_inapplicable(plan: Plan) -> None:
         except NotApplicable as error:
             able = [name for name in names("workloads") if _is_able(name, features)]
             raise NotApplicable(f"{error}. Applicable: {', '.join(able)}.") from error
-    if isinstance(provider, ShowsUnstarted):
-        _refuse_nemeses(plan, provider.unstarted(plan))
+    why = why_impossible(plan)
+    if why is not None:
+        raise NotApplicable(why)
 
 
-def _refuse_nemeses(plan: Plan, cluster: Cluster) -> None:
+def why_impossible(plan: Plan) -> str | None:
+    """Say which nemesis of the plan its cluster cannot carry out, and which ones it can; None if that is not known in advance.
+
+    Raises PlanError as the provider does.
+    """
+    provider = load("clusters", plan.cluster)
+    if not isinstance(provider, ShowsUnstarted):
+        return None
+    cluster = provider.unstarted(plan)
     for name in nemeses_of(plan):
         why = lack(load("nemeses", name), cluster)
         if why is not None:
             able = [each for each in names("nemeses") if _is_possible(each, cluster)]
-            raise NotApplicable(
-                f'nemesis "{name}" is not applicable to {plan.system}: {why}. Applicable: {", ".join(able)}.'
-            )
+            return f'nemesis "{name}" is not applicable to {plan.system}: {why}. Applicable: {", ".join(able)}.'
+    return None
 
 
 def _is_able(workload: str, features: AbstractSet[str]) -> bool:

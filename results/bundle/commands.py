@@ -11,6 +11,7 @@ from schemaquake.harness.cli.json_output import print_json
 from schemaquake.harness.cli.sections import PUBLISH
 from schemaquake.harness.console import configure_logging, stderr
 from schemaquake.harness.errors import ExitCode
+from schemaquake.results.runs.option_lists import refuse_below, refuse_no_time
 
 if TYPE_CHECKING:
     from schemaquake.results.bundle.verification import Check
@@ -88,6 +89,8 @@ def _verify(
     from schemaquake.results.bundle.jars import fetched_checksums  # noqa: PLC0415 - as above
     from schemaquake.results.bundle.verification import verify_bundle  # noqa: PLC0415 - as above
 
+    refuse_no_time(limit, "--limit")
+    refuse_below(0, repeat=repeat)
     repeater = None
     if repeat > 0:
         from schemaquake.results.bundle.repeating import repeat_run  # noqa: PLC0415 - as above

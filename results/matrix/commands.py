@@ -18,7 +18,7 @@ from schemaquake.harness.errors import ExitCode, PlanError
 from schemaquake.harness.installed_options import refuse_undeclared
 from schemaquake.results.runs.cluster_choice import usual_cluster
 from schemaquake.results.runs.interrupting import interruptible
-from schemaquake.results.runs.option_lists import named_values, split
+from schemaquake.results.runs.option_lists import named_values, refuse_engine, split
 from schemaquake.results.runs.resuming import resuming
 from schemaquake.results.store.progress import plan_differences
 
@@ -171,6 +171,8 @@ def _matrix(
         plan = _resumed(resume, plan, given)
     assert plan is not None
     refuse_undeclared(plan.all_options, workloads=plan.all_workloads, nemeses=plan.all_nemeses, cluster=plan.cluster)
+    refuse_engine(engine)
+    _refuse_impossible(plan)
     budget = time_budget if time_budget is not None else preset(chosen)["time_budget_min"] if chosen else None
     if known is not None and resume is not None:
         raise PlanError("--known begins a new matrix, and --resume goes on with one: leave out one of them")
@@ -189,6 +191,19 @@ def _matrix(
         judge_again_only=judge_again,
     )
     raise typer.Exit(code)
+
+
+def _refuse_impossible(plan: MatrixPlan) -> None:
+    """Refuse nemeses that are not installed, and those that are applicable to none of the systems. Raises PlanError."""
+    from schemaquake.harness.registry import load  # noqa: PLC0415 - as above
+    from schemaquake.harness.run.applicability import why_impossible  # noqa: PLC0415 - as above
+
+    for name in plan.all_nemeses:
+        load("nemeses", name)
+    for condition in plan.conditions:
+        reasons = [why_impossible(plan.first_run(system, condition)) for system in plan.systems]
+        if all(reasons):
+            raise PlanError("; ".join(filter(None, reasons)))
 
 
 def planned(chosen: Preset | None, given: dict[str, Any]) -> MatrixPlan:

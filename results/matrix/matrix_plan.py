@@ -137,15 +137,15 @@ class MatrixPlan:
         for system in self.systems:
             for condition in self.conditions:
                 for workload in self.workloads:
-                    first = Unit(
-                        system=system,
-                        workloads=(workload,),
-                        condition=condition,
-                        first_race=0,
-                        races=self.races,
-                        turn=0,
-                    )
-                    self.run_plan(first).check_options()
+                    self._first_run(system, workload, condition).check_options()
+
+    def first_run(self, system: str, condition: Condition) -> Plan:
+        """Return the plan of the first run of a column in this condition."""
+        return self._first_run(system, self.workloads[0], condition)
+
+    def _first_run(self, system: str, workload: str, condition: Condition) -> Plan:
+        first = Unit(system=system, workloads=(workload,), condition=condition, first_race=0, races=self.races, turn=0)
+        return self.run_plan(first)
 
     @property
     def goals(self) -> Mapping[str, float | int]:

@@ -8,7 +8,16 @@ from schemaquake.harness.errors import PlanError
 from schemaquake.harness.model.options import Configurable, declared
 from schemaquake.harness.registry import load
 
-__all__ = ["declared_names", "named_values", "refuse_no_budget", "split", "with_shorthands"]
+__all__ = [
+    "declared_names",
+    "named_values",
+    "refuse_below",
+    "refuse_engine",
+    "refuse_no_budget",
+    "refuse_no_time",
+    "split",
+    "with_shorthands",
+]
 
 
 def split(text: str) -> tuple[str, ...]:
@@ -21,7 +30,7 @@ def named_values(entries: Iterable[str]) -> dict[str, str]:
     given = {}
     for entry in entries:
         name, equals, value = entry.partition("=")
-        if not equals:
+        if not equals or not name:
             raise PlanError(f'-O needs name=value, not "{entry}"')
         given[name] = value
     return given
@@ -31,6 +40,27 @@ def refuse_no_budget(minutes: float | None, name: str, *, least: float = 0.0) ->
     """Refuse a time budget below the least, or that is no number; None is no budget. Raises PlanError that names the option."""
     if minutes is not None and not minutes >= least:
         raise PlanError(f"{name} must be at least {least:g} minutes, not {minutes:g}")
+
+
+def refuse_below(least: int, **values: int | None) -> None:
+    """Refuse a number below the least; None was not given. Raises PlanError that names the option."""
+    for name, value in values.items():
+        if value is not None and value < least:
+            raise PlanError(f"--{name.replace('_', '-')} must be at least {least}, not {value}")
+
+
+def refuse_no_time(seconds: float, name: str) -> None:
+    """Refuse a time limit in which nothing could be done. Raises PlanError that names the option."""
+    if not seconds > 0:
+        raise PlanError(f"{name} must be more than 0 seconds, not {seconds:g}")
+
+
+def refuse_engine(engine: str) -> None:
+    """Raise PlanError for an engine that there is not."""
+    from schemaquake.results.engines.engine import ENGINES  # noqa: PLC0415 - pyarrow takes half a second to import
+
+    if engine not in ENGINES:
+        raise PlanError(f"--engine is {', '.join(ENGINES[:-1])} or {ENGINES[-1]}, not {engine}")
 
 
 def declared_names(workloads: Sequence[str]) -> frozenset[str]:

@@ -286,6 +286,9 @@ class Store:
     def read_verdict(self) -> Verdict:
         """Read the verdict. Raises HistoryError if the run has not been judged, DamagedFile if it is not what was written."""
         path = self.path("verdict.json")
+        if not self.folder.is_dir():
+            why = "it is a file" if self.folder.exists() else "there is no such folder"
+            raise HistoryError(f"{self.folder} is not a run's folder: {why}")
         try:
             return Verdict.from_json(load_sealed(path.read_bytes()))
         except FileNotFoundError as error:

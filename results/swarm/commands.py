@@ -14,6 +14,8 @@ from schemaquake.harness.cli.json_output import print_json
 from schemaquake.harness.cli.sections import MODEL
 from schemaquake.harness.console import configure_logging, stderr, write_line
 from schemaquake.harness.errors import ExitCode, PlanError
+from schemaquake.harness.installed_options import refuse_undeclared
+from schemaquake.results.runs.option_lists import named_values, refuse_below, refuse_engine
 
 __all__ = ["register"]
 
@@ -50,16 +52,18 @@ def _swarm(
     """Judge many seeds on simulated clusters, each with a different subset of workloads, nemeses and sizes."""
     configure_logging(verbose=False)
     from schemaquake.results.engines.engine import choose  # noqa: PLC0415 - every other command would wait for it
-    from schemaquake.results.runs.option_lists import named_values  # noqa: PLC0415 - as above
     from schemaquake.results.swarm.one_seed import row_of  # noqa: PLC0415 - as above
     from schemaquake.results.swarm.sweep import Order, Swarm  # noqa: PLC0415 - as above
 
     first, last = _span(seeds)
-    if wave < 1 or min(reduce, shrink) < 0 or (stop_after is not None and stop_after < 1):
-        raise PlanError("--wave and --stop-after must be at least 1, and --reduce and --shrink not negative")
-    order = Order(
-        first=first, last=last, systems=tuple(system or _SYSTEMS), options=named_values(option or []), wave=wave
-    )
+    refuse_below(1, wave=wave, stop_after=stop_after)
+    refuse_below(0, reduce=reduce, shrink=shrink)
+    refuse_engine(engine)
+    options = named_values(option or [])
+    refuse_undeclared(options, workloads=(), nemeses=(), cluster="simulated")
+    if folder.exists() and not folder.is_dir():
+        raise PlanError(f"--folder {folder} is a file: name the folder of the sweep")
+    order = Order(first=first, last=last, systems=tuple(system or _SYSTEMS), options=options, wave=wave)
     order.plan(first)  # refuses unknown systems now
     if ":" not in seeds:
         row = row_of(order.plan(first))
@@ -68,8 +72,6 @@ def _swarm(
         else:
             write_line(row["command"])
         raise typer.Exit(_code([row]))
-    if engine not in {"auto", "local", "spark"}:
-        raise PlanError(f"--engine is auto, local or spark, not {engine}")
     chosen = engine if engine != "auto" else "spark" if master or last - first >= _SPARK_FROM else "local"
     swarm = Swarm.begin(folder, order)
     began = time.perf_counter()
@@ -153,5 +155,5 @@ def _span(text: str) -> tuple[int, int]:
     except ValueError:
         raise PlanError(f'--seeds is FROM:TO, or one seed, not "{text}"') from None
     if begin >= end:
-        raise PlanError(f'--seeds: there is no seed in "{text}"')
+        raise PlanError(f"--seeds {text}: TO is above FROM, and not included")
     return begin, end

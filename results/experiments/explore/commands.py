@@ -12,6 +12,8 @@ from schemaquake.harness.cli.json_output import print_json
 from schemaquake.harness.cli.sections import MODEL
 from schemaquake.harness.console import configure_logging, stderr
 from schemaquake.harness.errors import ExitCode, PlanError
+from schemaquake.harness.installed_options import refuse_undeclared
+from schemaquake.results.runs.option_lists import named_values, refuse_below
 
 __all__ = ["register"]
 
@@ -48,12 +50,14 @@ def _explore(
     """
     configure_logging(verbose=False)
     from schemaquake.clusters.simulated.designs import SCOPES  # noqa: PLC0415 - every other command would wait for it
-    from schemaquake.results.runs.option_lists import named_values  # noqa: PLC0415 - as above
 
-    unknown = [name for name in scope or () if name not in SCOPES]
-    if unknown or most < 1 or drawn < 0:
-        raise PlanError(f"--scope is one of {', '.join(SCOPES)}, and --most at least 1")
+    refuse_below(1, most=most)
+    refuse_below(0, drawn=drawn)
+    for name in scope or ():
+        if name not in SCOPES:
+            raise PlanError(f"--scope is one of {', '.join(SCOPES)}, not {name}")
     options = named_values(option or [])
+    refuse_undeclared(options, workloads=(), nemeses=(), cluster="simulated")
     rows = []
     for name in scope or SCOPES:
         for system_ in system or (_SYSTEMS if SCOPES[name].moves is None else _SYSTEMS[1:]):

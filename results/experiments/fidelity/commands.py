@@ -14,6 +14,7 @@ from schemaquake.harness.cli.json_output import print_json
 from schemaquake.harness.cli.sections import MODEL
 from schemaquake.harness.console import configure_logging, stderr
 from schemaquake.harness.errors import ExitCode, PlanError
+from schemaquake.results.runs.option_lists import refuse_below
 
 if TYPE_CHECKING:
     from schemaquake.results.experiments.fidelity.comparison import Compared, ModelRaces
@@ -46,14 +47,19 @@ def _compare(
 ) -> None:
     """Race the cells of a recorded grid on simulated systems, and say where model and server differ."""
     configure_logging(verbose=False)
-    import pyarrow.compute as pc  # noqa: PLC0415 - every other command would wait for it
+    import pyarrow as pa  # noqa: PLC0415 - every other command would wait for it
+    import pyarrow.compute as pc  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
 
     from schemaquake.results.experiments.fidelity.comparison import compare, render_comparison  # noqa: PLC0415
 
-    if tries < 1 or not recorded.is_file():
-        raise PlanError(f"--tries must be at least 1, and {recorded} the cells.parquet of a grid")
-    table = pq.read_table(recorded)
+    refuse_below(1, tries=tries)
+    try:
+        table = pq.read_table(recorded) if recorded.is_file() else None
+    except pa.ArrowInvalid:
+        table = None
+    if table is None or not {"cell", "system"} <= set(table.column_names):
+        raise PlanError(f"{recorded} is not the cells.parquet of a grid")
     table = table.filter(pc.match_substring(table["cell"], cells))
     there = [name for name in dict.fromkeys(table["system"].to_pylist()) if name in PAIRS]
     unknown = [name for name in system or () if name not in there]

@@ -11,6 +11,7 @@ from schemaquake.harness.cli.json_output import print_json
 from schemaquake.harness.cli.sections import MODEL
 from schemaquake.harness.console import configure_logging, stderr
 from schemaquake.harness.errors import ExitCode, PlanError
+from schemaquake.results.runs.option_lists import refuse_below
 
 if TYPE_CHECKING:
     from schemaquake.harness.placements.intersections import Rule
@@ -42,7 +43,7 @@ def _quorums(
     from schemaquake.results.experiments.placements.rows import quorum_rows  # noqa: PLC0415 - nor for this
 
     configure_logging(verbose=False)
-    rows = list(quorum_rows(_span(replicas), _rule(rule)))
+    rows = list(quorum_rows(_span(replicas, "--replicas"), _rule(rule)))
     if as_json:
         print_json({"rule": rule, "rows": rows})
     table = Table("scenario", "RF", "pairs", "no node in common", "epochs", "worst")
@@ -81,13 +82,17 @@ def _placements(
     from schemaquake.results.experiments.placements.rows import cell_rows  # noqa: PLC0415
 
     configure_logging(verbose=False)
+    refuse_below(0, joins=joins)
     layouts = tuple(dict.fromkeys(cell.layout for cell in GRID))
     cells = [cell for cell in GRID if cell.layout in (layout or layouts)]
-    if not cells:
-        raise PlanError(f"--layout is one of {', '.join(layouts)}, not {', '.join(layout or ())}")
+    for name in layout or ():
+        if name not in layouts:
+            raise PlanError(f'--layout is one of {", ".join(layouts)}, not "{name}"')
     began = time.perf_counter()
     rules = Rules(locks=_locks(locks))
-    walks = [walk(cell, seed, joins=joins, rules=rules) for cell in cells for seed in _span(seeds, last=False)]
+    walks = [
+        walk(cell, seed, joins=joins, rules=rules) for cell in cells for seed in _span(seeds, "--seeds", last=False)
+    ]
     seconds = time.perf_counter() - began
     if as_json:
         print_json({"seconds": round(seconds, 3), "invariants": dict(INVARIANTS), "cells": cell_rows(walks)})
@@ -107,15 +112,16 @@ def _placements(
 # ── options ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _span(text: str, *, last: bool = True) -> range:
-    """Parse `3` or `1:7`; `last`: the end belongs to it. Raises PlanError."""
+def _span(text: str, option: str, *, last: bool = True) -> range:
+    """Parse `3` or `1:7`; `last`: the end belongs to it. Raises PlanError that names the option."""
     first, colon, end = text.partition(":")
     try:
         span = range(int(first), int(end) + last) if colon else range(int(first), int(first) + 1)
     except ValueError:
-        raise PlanError(f'"{text}" is neither a number nor FROM:TO') from None
+        raise PlanError(f'{option} is a number or FROM:TO, not "{text}"') from None
     if not span or (last and not 1 <= span[0] <= span[-1] <= 9):
-        raise PlanError(f'"{text}": ' + ("1 to 9 replicas can be counted" if last else "there is no seed in it"))
+        why = "FROM and TO are 1 to 9, and FROM is not above TO" if last else "TO is above FROM, and not included"
+        raise PlanError(f"{option} {text}: {why}")
     return span
 
 

@@ -18,6 +18,7 @@ from schemaquake.harness.registry import names
 from schemaquake.harness.run_folder import mark_folder
 
 SIMULATED = ["run", "--system", "simulated:cassandra-5.0"]
+MATRIX = ["matrix", *SIMULATED[1:], "--workload", "drop-type"]
 RUN = ["run", "--system", "cassandra:5.0.9", "--workload", "create-table"]
 
 
@@ -129,6 +130,54 @@ WRONG = [
     ("a concurrency that is none", [*RUN, "--concurrency", "two"], "--concurrency is a number of workers (6)"),
     ("an option of a workload that is none", [*RUN, "-O", "fast"], '-O needs name=value, not "fast"'),
     ("a list there is not", ["list", "wishes"], 'cannot list "wishes"; lists there are: workloads, nemeses, checkers'),
+    ("a command that lacks its option", ["run"], "schemaquake run: Missing option '--workload'"),
+    ("a choice that is none", ["completion", "tcsh"], "'tcsh' is not one of 'bash', 'zsh', 'fish'"),
+    ("seeds of which one is asked for", ["simulate", "--seed", "5:3"], "Invalid value for '--seed'"),
+    ("an option without a name", ["simulate", "-O", "=3"], '-O needs name=value, not "=3"'),
+    ("an engine there is not", [*SIMULATED, "--workload", "drop-type", "--engine", "sparc"], "--engine is auto, local"),
+    (
+        "no time to judge",
+        [*SIMULATED, "--workload", "drop-type", "--limit", "0"],
+        "--limit must be more than 0 seconds",
+    ),
+    (
+        "no time to judge a file",
+        ["check", "history.edn", "--limit", "-1"],
+        "--limit must be more than 0 seconds, not -1",
+    ),
+    ("no memory", ["check", "history.edn", "--memory", "0"], "--memory must be at least 1, not 0"),
+    ("a history there is not", ["check", "history.edn"], "history.edn does not exist"),
+    ("a report of no run", ["report", "nothing"], "nothing is not a run's folder: there is no such folder"),
+    ("a report of a file", ["report", __file__], "is not a run's folder: it is a file"),
+    ("healing of a file", ["heal", __file__], "is not a run's folder: it is a file"),
+    ("a cluster file there is not", ["heal", "--everywhere", "no.toml"], "no.toml cannot be read: No such file"),
+    (
+        "a cluster file that is none",
+        ["heal", "--everywhere", "/dev/null"],
+        "/dev/null is no cluster file: it has no line",
+    ),
+    ("a demo of no system", ["demo", "--system", "casandra"], '"casandra" is not a system; write product:'),
+    (
+        "a matrix of a nemesis there is not",
+        [*MATRIX, "--nemesis", "kil"],
+        'unknown nemesis "kil". Did you mean "kill"?',
+    ),
+    ("a matrix of no applicable nemesis", [*MATRIX, "--nemesis", "pause-commits"], "is not applicable to simulated:"),
+    ("a scope there is not", ["explore", "--scope", "drop-drop"], "--scope is one of create-create, add-add"),
+    ("no executions", ["explore", "--most", "0"], "--most must be at least 1, not 0"),
+    ("an option of no simulation", ["explore", "-O", "bgu=x"], "no plugin of the run has such an option. Did you mean"),
+    ("one of no sweep", ["swarm", "--seeds", "0:2", "-O", "bgu=x"], "no plugin of the run has such an option"),
+    ("seeds that end before they begin", ["swarm", "--seeds", "5:3"], "--seeds 5:3: TO is above FROM"),
+    (
+        "a sweep into a file",
+        ["swarm", "--seeds", "0:2", "--folder", __file__],
+        "is a file: name the folder of the sweep",
+    ),
+    ("replicas that end before they begin", ["quorums", "--replicas", "5:3"], "--replicas 5:3: FROM and TO are 1 to 9"),
+    ("less than no joins", ["placements", "--joins", "-1"], "--joins must be at least 0, not -1"),
+    ("a layout there is not", ["placements", "--layout", "ring"], "--layout is one of simple, "),
+    ("a grid that is none", ["model-against-server", __file__], "is not the cells.parquet of a grid"),
+    ("a port there is not", ["serve", ".", "--port", "70000"], "less than or equal to 65535"),
     ("a run that is none", ["heal", "."], "is not a run's folder: it has no plan.json"),
     (
         "a folder of runs that cannot be",
@@ -156,6 +205,7 @@ def test_what_is_asked_wrongly_gets_a_sentence(schemaquake, argv, sentence):
     code, out, err = schemaquake(*argv)
     assert sentence in err
     assert "Traceback" not in err
+    assert len(err.strip().splitlines()) <= 2
     assert "run begins" not in err, "nothing began"
     assert out == "", "standard output is for answers"
     assert code == ExitCode.BAD_ARGUMENTS == 254
