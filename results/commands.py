@@ -13,7 +13,42 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from schemaquake.harness.cli.completion import complete_names, complete_systems
+from schemaquake.harness.cli.examples import examples
 from schemaquake.harness.cli.json_output import print_json
+from schemaquake.harness.cli.options import (
+    FILE,
+    MIB,
+    MINUTES,
+    NAME,
+    NAMES,
+    NUMBER,
+    ONE_RUN,
+    RUNS,
+    SECONDS,
+    SYSTEM,
+    AsJson,
+    Curated,
+    Engine,
+    KeepData,
+    Limit,
+    Master,
+    Nemesis,
+    Options,
+    OwnDistribution,
+    ResumeAnalysis,
+    Runs,
+    Systems,
+    Verbose,
+    Workload,
+    end_after_operations,
+    number_of_nodes,
+    number_of_races,
+    number_of_spares,
+    random_seed,
+    restart_of_nodes,
+    settling_limit,
+    time_of_main_phase,
+)
 from schemaquake.harness.cli.sections import (
     CLUSTER,
     FAULTS,
@@ -22,6 +57,7 @@ from schemaquake.harness.cli.sections import (
     RUN,
     TIME,
     WORKLOADS,
+    Command,
     SectionedCommand,
 )
 from schemaquake.harness.console import configure_logging, stderr, write_line
@@ -48,98 +84,74 @@ log = logging.getLogger(__name__)
 _DEMO_SYSTEMS: Final = ("cassandra:5.0.9", "cassandra:6.0-alpha2")
 _DEMO_WORKLOADS: Final = ("racing-ddl",)
 
-# ── options that several commands share ──────────────────────────────────────────────────────────────────────────────
-
-Runs = Annotated[Path, typer.Option("--runs", help="the parent folder of the run's folder", rich_help_panel=OUTPUT)]
-AsJson = Annotated[bool, typer.Option("--json", help="one JSON document on standard output", rich_help_panel=OUTPUT)]
-Engine = Annotated[
-    str,
-    typer.Option(
-        help="the place where checkers run: local, spark, or auto (by the size of the history)", rich_help_panel=OUTPUT
-    ),
-]
-Master = Annotated[
-    str | None, typer.Option(help="a Spark master, for example spark://host:7077 or local[4]", rich_help_panel=OUTPUT)
-]
-Limit = Annotated[
-    float,
-    typer.Option(
-        "--limit", help="time limit of each checker in seconds; its verdict is then unknown", rich_help_panel=OUTPUT
-    ),
-]
-ResumeAnalysis = Annotated[
-    bool, typer.Option("--resume-analysis", help="continue an interrupted analysis of the same records")
-]
-Seed = Annotated[int, typer.Option(help="seed of the schedule: operations, races, faults", rich_help_panel=WORKLOADS)]
-Races = Annotated[
-    int | None,
-    typer.Option(help="number of races of each racing workload", show_default="10", rich_help_panel=WORKLOADS),
-]
-Mode = Annotated[
-    str | None,
-    typer.Option(
-        help="barrier: clients released together; partition: on both sides of a cut; single: one after another through one coordinator",
-        show_default="barrier",
-        rich_help_panel=WORKLOADS,
-    ),
-]
-Restart = Annotated[
-    str,
-    typer.Option(
-        help="restart of every node before the last readings: rolling, together or none", rich_help_panel=FAULTS
-    ),
-]
-TimeLimit = Annotated[
-    float,
-    typer.Option(help="seconds of the main phase, for faults and for workloads without an end", rich_help_panel=TIME),
-]
-EndsAfter = Annotated[
-    float | None,
-    typer.Option(
-        help="end the main phase so many seconds after the last operation on the topology, if that is earlier",
-        rich_help_panel=TIME,
-    ),
-]
-SettleLimit = Annotated[
-    float,
-    typer.Option(help="seconds to wait for schema agreement; a disagreement after that counts", rich_help_panel=TIME),
-]
-StartTimeout = Annotated[float, typer.Option(help="seconds for a node to start and serve", rich_help_panel=TIME)]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="show every step", rich_help_panel=OUTPUT)]
-
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this package."""
-    app.command("demo", rich_help_panel=RUN)(_demo)
-    app.command("run", cls=SectionedCommand, rich_help_panel=RUN)(_run)
-    app.command("check", rich_help_panel=JUDGE)(_check)
-    app.command("report", rich_help_panel=JUDGE)(_report)
-    app.command("recover", rich_help_panel=JUDGE)(_recover)
-    app.command("findings", rich_help_panel=JUDGE)(_findings)
+    app.command(
+        "demo",
+        cls=Command,
+        rich_help_panel=RUN,
+        epilog=examples(
+            "schemaquake demo",
+            "schemaquake demo --system cassandra:4.1.11 --system cassandra:6.0-alpha2 --races 5",
+            page="docs/results.md",
+        ),
+    )(_demo)
+    app.command(
+        "run",
+        cls=SectionedCommand,
+        rich_help_panel=RUN,
+        epilog=examples(
+            "schemaquake run --system cassandra:5.0.9 --workload drop-type",
+            "schemaquake run --system simulated:cassandra-5.0 --workload create-table --nemesis partition --seed 7",
+            "schemaquake run --cluster cluster.toml --workload schema-churn --rate 5 --nemesis kill --dry-run",
+            page="docs/workloads.md",
+        ),
+    )(_run)
+    app.command(
+        "check",
+        cls=Command,
+        rich_help_panel=JUDGE,
+        epilog=examples(
+            "schemaquake check runs/latest",
+            "schemaquake check runs/latest --checker table-ids --json",
+            "schemaquake check history.edn --model list-append --consistency-models strict-serializable",
+            page="docs/checkers.md",
+        ),
+    )(_check)
+    app.command(
+        "report",
+        cls=Command,
+        rich_help_panel=JUDGE,
+        epilog=examples(
+            "schemaquake report runs/latest",
+            "schemaquake report runs/latest --ticket SQ-5I7VPJD4 --as jira",
+            page="docs/results.md",
+        ),
+    )(_report)
+    app.command(
+        "recover",
+        cls=Command,
+        rich_help_panel=JUDGE,
+        epilog=examples("schemaquake recover runs/latest", page="docs/results.md"),
+    )(_recover)
+    app.command(
+        "findings",
+        cls=Command,
+        rich_help_panel=JUDGE,
+        epilog=examples("schemaquake findings runs", "schemaquake findings runs --json", page="docs/results.md"),
+    )(_findings)
 
 
 def _run(
     *,
-    workload: Annotated[
-        str,
-        typer.Option(
-            help="one or more, with commas (schemaquake list workloads)",
-            autocompletion=complete_names("workloads", many=True),
-            rich_help_panel=WORKLOADS,
-        ),
-    ],
-    nemesis: Annotated[
-        str,
-        typer.Option(
-            help="none, or one or more with commas (schemaquake list nemeses)",
-            autocompletion=complete_names("nemeses", "none", many=True),
-            rich_help_panel=FAULTS,
-        ),
-    ] = "none",
+    workload: Workload,
+    nemesis: Nemesis = "none",
     system: Annotated[
         str | None,
         typer.Option(
-            help="system to run, for example cassandra:5.0.9; a cluster file may set it, too",
+            metavar=SYSTEM,
+            help="System to run, such as cassandra:5.0.9 (schemaquake list systems); a cluster file may name it.",
             autocompletion=complete_systems,
             rich_help_panel=CLUSTER,
         ),
@@ -147,79 +159,95 @@ def _run(
     cluster: Annotated[
         str | None,
         typer.Option(
-            help="kind of cluster (schemaquake list clusters), or the file of a deployed one: FILE.toml",
+            metavar="KIND|FILE",
+            help="Kind of cluster (schemaquake list clusters), or the file of a deployed one: FILE.toml.",
             show_default="that of the system: local or simulated",
             rich_help_panel=CLUSTER,
         ),
     ] = None,
-    nodes: Annotated[
-        int | None,
-        typer.Option(help="number of nodes; a cluster file sets it", show_default="3", rich_help_panel=CLUSTER),
-    ] = None,
-    spares: Annotated[
-        int,
-        typer.Option(
-            help="number of further nodes, prepared for topology nemeses to make them join", rich_help_panel=CLUSTER
-        ),
-    ] = 0,
+    nodes: Annotated[int | None, number_of_nodes("3, or as the cluster file says")] = None,
+    spares: Annotated[int, number_of_spares()] = 0,
     data_centers: Annotated[
         int,
         typer.Option(
-            help="data centres that the nodes are dealt to in turn; --replication-factor is then that of each",
+            metavar=NUMBER,
+            help="Data centres, to which the nodes are dealt in turn; --replication-factor is then that of each.",
             rich_help_panel=CLUSTER,
         ),
     ] = 1,
-    mode: Mode = None,
-    races: Races = None,
+    mode: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODE",
+            help="barrier: clients released together; partition: on both sides of a cut; single: one after another through one coordinator.",
+            show_default="barrier",
+            rich_help_panel=WORKLOADS,
+        ),
+    ] = None,
+    races: Annotated[int | None, number_of_races("10")] = None,
     first_race: Annotated[
         int | None,
         typer.Option(
-            help="number of the first race; the others follow it", show_default="0", rich_help_panel=WORKLOADS
+            metavar=NUMBER,
+            help="Number of the first race; the others follow it.",
+            show_default="0",
+            rich_help_panel=WORKLOADS,
         ),
     ] = None,
     until_poisoned: Annotated[
         bool,
         typer.Option(
             "--until-poisoned",
-            help="stop racing on a cluster that refuses every further schema change",
+            help="Stop racing on a cluster that refuses every further schema change.",
             rich_help_panel=WORKLOADS,
         ),
     ] = False,
-    seed: Seed = 1,
-    time_limit: TimeLimit = 60,
-    ends_after: EndsAfter = None,
+    seed: Annotated[int, random_seed()] = 1,
+    time_limit: Annotated[float, time_of_main_phase()] = 60,
+    ends_after: Annotated[float | None, end_after_operations()] = None,
     rate: Annotated[
-        float | None, typer.Option(help="operations a second of each free-running workload", rich_help_panel=WORKLOADS)
+        float | None,
+        typer.Option(
+            metavar="OPERATIONS",
+            help="Operations a second of each free-running workload.",
+            show_default="as each workload has it",
+            rich_help_panel=WORKLOADS,
+        ),
     ] = None,
     concurrency: Annotated[
         str | None,
-        typer.Option(help="workers of a free-running workload: 6, or 2n for two a node", rich_help_panel=WORKLOADS),
+        typer.Option(
+            metavar="N|Nn",
+            help="Workers of a free-running workload: 6, or 2n for two a node.",
+            rich_help_panel=WORKLOADS,
+        ),
     ] = None,
     replication_factor: Annotated[
         int | None,
         typer.Option(
-            help="replication factor of every keyspace; default: 3, or the number of nodes if smaller",
+            metavar=NUMBER,
+            help="Replication factor of every keyspace.",
+            show_default="3, or the number of nodes if smaller",
             rich_help_panel=CLUSTER,
         ),
     ] = None,
     keyspace_prefix: Annotated[
         str | None,
-        typer.Option(help="prefix of every keyspace of the run", show_default="sq", rich_help_panel=WORKLOADS),
+        typer.Option(
+            metavar=NAME, help="Prefix of every keyspace of the run.", show_default="sq", rich_help_panel=WORKLOADS
+        ),
     ] = None,
-    option: Annotated[
-        list[str] | None,
-        typer.Option("-O", help="name=value, an option of a workload or nemesis", rich_help_panel=WORKLOADS),
-    ] = None,
+    option: Options = None,
     request_timeout: Annotated[
-        float, typer.Option(help="seconds for a client to wait for an answer", rich_help_panel=TIME)
+        float, typer.Option(metavar=SECONDS, help="Time for a client to wait for an answer.", rich_help_panel=TIME)
     ] = 20,
-    start_timeout: StartTimeout = 120,
-    settle_limit: SettleLimit = 20,
-    restart: Restart = "rolling",
-    keep_data: Annotated[bool, typer.Option(help="keep the nodes' data directories", rich_help_panel=OUTPUT)] = False,
-    distribution: Annotated[
-        Path | None, typer.Option(help="a Cassandra tarball or unpacked folder of your own", rich_help_panel=CLUSTER)
-    ] = None,
+    start_timeout: Annotated[
+        float, typer.Option(metavar=SECONDS, help="Time for a node to start and serve.", rich_help_panel=TIME)
+    ] = 120,
+    settle_limit: Annotated[float, settling_limit()] = 20,
+    restart: Annotated[str, restart_of_nodes()] = "rolling",
+    keep_data: KeepData = False,
+    distribution: OwnDistribution = None,
     engine: Engine = "auto",
     master: Master = None,
     limit: Limit = 120,
@@ -227,7 +255,8 @@ def _run(
     shrink: Annotated[
         float | None,
         typer.Option(
-            help="minutes in which to find, after a run that broke, the few statements of each finding",
+            metavar=MINUTES,
+            help="After a run that broke, look this long for the few statements of each finding.",
             rich_help_panel=OUTPUT,
         ),
     ] = None,
@@ -235,7 +264,7 @@ def _run(
         bool,
         typer.Option(
             "--dry-run",
-            help="print the schedule of faults by node, with the commands, and touch nothing",
+            help="Print the schedule of faults by node, with the commands, and touch nothing.",
             rich_help_panel=FAULTS,
         ),
     ] = False,
@@ -312,11 +341,9 @@ def _print_dry_run(plan: Plan, *, as_json: bool) -> None:
 
 def _demo(
     *,
-    seed: Seed = 1,
-    races: Annotated[int, typer.Option(help="number of races of each kind, on each system")] = 3,
-    system: Annotated[
-        list[str] | None, typer.Option(help="the systems to compare", autocompletion=complete_systems)
-    ] = None,
+    seed: Annotated[int, random_seed()] = 1,
+    races: Annotated[int, number_of_races()] = 3,
+    system: Systems = None,
     runs: Runs = Path("runs"),
     engine: Engine = "auto",
     as_json: AsJson = False,
@@ -351,53 +378,75 @@ def _demo(
 
 
 def _check(
-    history: Annotated[list[Path], typer.Argument(help="runs' folders, or history files")],
+    history: Annotated[
+        list[Path], typer.Argument(metavar="RUN|FILE...", help="Folders of runs, or files of histories.")
+    ],
     *,
     checker: Annotated[
         str | None,
         typer.Option(
-            help="only these, with commas (schemaquake list checkers)",
+            metavar=NAMES,
+            help="One or more checkers (schemaquake list checkers).",
+            show_default="all",
             autocompletion=complete_names("checkers", many=True),
         ),
     ] = None,
     model: Annotated[
-        str | None, typer.Option(help="model of the history, for example cas-register, set-full, list-append")
+        str | None,
+        typer.Option(metavar="MODEL", help="Model of the history, such as cas-register, set-full or list-append."),
     ] = None,
     history_format: Annotated[
         str | None,
         typer.Option(
             "--format",
-            help="edn, json, parquet or another (schemaquake list formats), if the file's name does not say so",
+            metavar="FORMAT",
+            help="Format of the history: edn, json, parquet or another (schemaquake list formats).",
+            show_default="as the file's name says",
         ),
     ] = None,
-    independent: Annotated[bool, typer.Option(help="every value is [key value]; judge each key separately")] = False,
-    initial: Annotated[str | None, typer.Option(help="the value before the first operation, as JSON")] = None,
+    independent: Annotated[
+        bool, typer.Option("--independent", help="Every value is [key value]: judge each key separately.")
+    ] = False,
+    initial: Annotated[
+        str | None, typer.Option(metavar="JSON", help="Value before the first operation, as JSON.")
+    ] = None,
     failed_cas: Annotated[
-        str, typer.Option(help="informative: a failed cas proves another value; ignored: it proves nothing")
+        str,
+        typer.Option(
+            metavar="MEANING", help="informative: a failed cas proves another value; ignored: it proves nothing."
+        ),
     ] = "ignored",
     null_reads: Annotated[
-        str, typer.Option(help="meaning of a read of null: value (null was read), or unknown")
+        str, typer.Option(metavar="MEANING", help="Meaning of a read of null: value (null was read), or unknown.")
     ] = "value",
     consistency_models: Annotated[
         str | None,
-        typer.Option(help="consistency models of transactions, with commas, for example strict-serializable"),
+        typer.Option(metavar=NAMES, help="Consistency models of transactions, such as strict-serializable."),
     ] = None,
-    linearizable_keys: Annotated[bool, typer.Option(help="for rw-register: each key is linearizable")] = False,
+    linearizable_keys: Annotated[
+        bool, typer.Option("--linearizable-keys", help="With --model rw-register: each key is linearizable.")
+    ] = False,
     knossos: Annotated[
-        Path | None, typer.Option(help="knossos' jar, or a launcher of it: judges too, and the verdicts are compared")
+        Path | None,
+        typer.Option(
+            metavar=FILE, help="Jar of knossos, or a launcher of it: judges too, and the verdicts are compared."
+        ),
     ] = None,
     memory_limit: Annotated[
-        int, typer.Option(help="MiB of memory for one search; beyond it, the verdict is unknown")
+        int, typer.Option(metavar=MIB, help="Memory of one search; beyond it, the verdict is unknown.")
     ] = 512,
     memory: Annotated[
         int | None,
         typer.Option(
-            help="MiB of memory for the check; a larger history of transactions or registers is judged in pieces; default: most of the machine's"
+            metavar=MIB,
+            help="Memory for the check; a larger history of transactions or registers is judged in pieces.",
+            show_default="most of the machine's",
         ),
     ] = None,
     resume_analysis: ResumeAnalysis = False,
     report: Annotated[
-        Path | None, typer.Option(help="write a page on the judged history file, with pictures of cycles")
+        Path | None,
+        typer.Option(metavar=FILE, help="Write a page on the judged history file, with pictures of cycles."),
     ] = None,
     engine: Engine = "auto",
     master: Master = None,
@@ -405,7 +454,7 @@ def _check(
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Judge stored files again: prints FILE<TAB>true|false|unknown, or one JSON document."""
+    """Judge stored files again, and print each with its verdict: true, false or unknown."""
     configure_logging(verbose=verbose)
     refuse_below(1, memory=memory, memory_limit=memory_limit)
     refuse_no_time(limit, "--limit")
@@ -484,13 +533,17 @@ def _begin_examination(path: Path, *, at_once: bool, memory_bytes: int | None) -
 
 
 def _report(
-    run: Annotated[Path, typer.Argument(help="the run's folder")],
+    run: Annotated[Path, typer.Argument(metavar=ONE_RUN, help="Folder of a judged run.")],
     *,
     ticket: Annotated[
-        str | None, typer.Option(help="print the text of a ticket for this finding (SQ-…), and draw nothing")
+        str | None,
+        typer.Option(metavar="SQ-ID", help="Print the text of a ticket for this finding, and draw nothing."),
     ] = None,
     markup: Annotated[
-        str | None, typer.Option("--as", help="notation of the ticket: markdown or jira", show_default="markdown")
+        str | None,
+        typer.Option(
+            "--as", metavar="MARKUP", help="Notation of the ticket: markdown or jira.", show_default="markdown"
+        ),
     ] = None,
     verbose: Verbose = False,
 ) -> None:
@@ -510,7 +563,7 @@ def _report(
 
 
 def _recover(
-    run: Annotated[Path, typer.Argument(help="the folder of an interrupted run")],
+    run: Annotated[Path, typer.Argument(metavar=ONE_RUN, help="Folder of an interrupted run.")],
     *,
     resume_analysis: ResumeAnalysis = False,
     engine: Engine = "auto",
@@ -532,11 +585,9 @@ def _recover(
 
 
 def _findings(
-    runs: Annotated[list[Path], typer.Argument(help="runs' folders, or folders of runs")],
+    runs: Annotated[list[Path], typer.Argument(metavar=RUNS, help="Folders of runs, or folders in which runs are.")],
     *,
-    curated: Annotated[
-        Path | None, typer.Option(help="a TOML file of names, tickets, merged findings and versions said to be fixed")
-    ] = None,
+    curated: Curated = None,
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:

@@ -6,12 +6,14 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from schemaquake.harness.cli.sections import PREPARE
+from schemaquake.harness.cli.completion import complete_systems
+from schemaquake.harness.cli.examples import examples
+from schemaquake.harness.cli.options import AsJson, OwnDistribution
+from schemaquake.harness.cli.sections import PREPARE, Command
 from schemaquake.harness.console import stderr
 from schemaquake.harness.errors import PlanError
 
@@ -24,26 +26,39 @@ __all__ = ["progress_to_stderr", "register"]
 
 def register(app: typer.Typer) -> None:
     """Add `fetch`."""
-    app.command("fetch", rich_help_panel=PREPARE)(fetch_systems)
+    app.command(
+        "fetch",
+        cls=Command,
+        rich_help_panel=PREPARE,
+        epilog=examples(
+            "schemaquake fetch cassandra:5.0.9 cassandra:6.0-alpha2",
+            "schemaquake fetch cassandra:5.0.9 --verify",
+            page="docs/tutorial.md",
+        ),
+    )(fetch_systems)
 
 
 def fetch_systems(
     systems: Annotated[
         list[str],
-        typer.Argument(metavar="SYSTEM...", help="Systems to fetch: cassandra:VERSION, for example cassandra:5.0.9."),
+        typer.Argument(
+            metavar="SYSTEM...",
+            help="Systems to fetch, such as cassandra:5.0.9 (schemaquake list systems).",
+            autocompletion=complete_systems,
+        ),
     ],
-    distribution: Annotated[
-        Path | None,
-        typer.Option(metavar="PATH", help="Use this tarball (apache-cassandra-VERSION-bin.tar.gz) or unpacked folder."),
-    ] = None,
+    distribution: OwnDistribution = None,
     resolver: Annotated[
         Literal["auto", "maven", "ivy"],  # a ResolverName, whose module is not imported before it is needed
-        typer.Option(help="Download tool: maven is faster, ivy comes with PySpark; auto takes maven if installed."),
+        typer.Option(
+            metavar="auto|maven|ivy",
+            help="Download tool: maven is faster, ivy comes with PySpark; auto takes maven if installed.",
+        ),
     ] = "auto",
     check_only: Annotated[
         bool, typer.Option("--verify", help="Only check the files of earlier fetches; download nothing.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Fetch distributions into the cache, so that runs need no network."""
     from schemaquake.clusters.distribution.fetch import fetch, verify  # noqa: PLC0415 - every other command would wait for it

@@ -4,43 +4,65 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from schemaquake.clusters.distribution.commands import progress_to_stderr
-from schemaquake.harness.cli.sections import PREPARE
+from schemaquake.harness.cli.completion import complete_systems
+from schemaquake.harness.cli.examples import examples
+from schemaquake.harness.cli.options import NAME, SYSTEM, URL, AsJson, OwnDistribution
+from schemaquake.harness.cli.sections import PREPARE, Command
 
 __all__ = ["register"]
 
 
 def register(app: typer.Typer) -> None:
     """Add the command `image`."""
-    app.command("image", rich_help_panel=PREPARE)(image)
+    app.command(
+        "image",
+        cls=Command,
+        rich_help_panel=PREPARE,
+        epilog=examples(
+            "schemaquake image cassandra:5.0.9",
+            "schemaquake image cassandra:4.1.11 --base eclipse-temurin:11-jre",
+            page="docs/containers.md",
+        ),
+    )(image)
 
 
 def image(
-    system: Annotated[str, typer.Argument(metavar="SYSTEM", help="cassandra:VERSION, for example cassandra:5.0.9.")],
+    system: Annotated[
+        str,
+        typer.Argument(
+            metavar=SYSTEM,
+            help="System to build an image of, such as cassandra:5.0.9.",
+            autocompletion=complete_systems,
+        ),
+    ],
     base: Annotated[
         str | None,
-        typer.Option(metavar="IMAGE", help="Build upon this image, which must have a Java, instead of a Debian base."),
+        typer.Option(
+            metavar="IMAGE", help="Image with a Java to build upon.", show_default="a Debian base that is made"
+        ),
     ] = None,
     suite: Annotated[
-        str | None, typer.Option(help="The Debian suite to make the base of. Default: this machine's own.")
+        str | None,
+        typer.Option(metavar=NAME, help="Debian suite to make the base of.", show_default="this machine's own"),
     ] = None,
     mirror: Annotated[
-        str | None, typer.Option(metavar="URL", help="The mirror to get it from. Default: the one that apt uses.")
+        str | None, typer.Option(metavar=URL, help="Mirror to get it from.", show_default="the one that apt uses")
     ] = None,
-    distribution: Annotated[
-        Path | None,
-        typer.Option(metavar="PATH", help="Use this tarball or unpacked folder instead of the cached jars."),
-    ] = None,
+    distribution: OwnDistribution = None,
     host: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="The engine's socket, for example unix:///run/docker.sock; else DOCKER_HOST."),
+        typer.Option(
+            metavar=URL,
+            help="Socket of the docker engine, such as unix:///run/docker.sock.",
+            show_default="DOCKER_HOST",
+        ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Build an image of one version for `--cluster docker`, on this machine's docker engine."""
     # Not before it is needed: the SDK takes a third of a second to import.

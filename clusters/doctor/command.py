@@ -7,8 +7,11 @@ from typing import Annotated
 
 import typer
 
+from schemaquake.harness.cli.completion import complete_systems
+from schemaquake.harness.cli.examples import examples
 from schemaquake.harness.cli.json_output import print_json
-from schemaquake.harness.cli.sections import PREPARE
+from schemaquake.harness.cli.options import FILE, SYSTEM, AsJson
+from schemaquake.harness.cli.sections import PREPARE, Command
 from schemaquake.harness.console import configure_logging, stdout
 from schemaquake.harness.errors import ExitCode
 
@@ -17,15 +20,29 @@ __all__ = ["register"]
 
 def register(app: typer.Typer) -> None:
     """Add the command `doctor`."""
-    app.command("doctor", rich_help_panel=PREPARE)(doctor)
+    app.command(
+        "doctor",
+        cls=Command,
+        rich_help_panel=PREPARE,
+        epilog=examples(
+            "schemaquake doctor --cluster cluster.toml",
+            "schemaquake doctor --cluster cluster.toml --system cassandra:5.0.9 --json",
+            page="docs/deployed.md",
+        ),
+    )(doctor)
 
 
 def doctor(
-    cluster: Annotated[Path, typer.Option(metavar="FILE", help="The file of the deployed cluster.")],
+    cluster: Annotated[Path, typer.Option(metavar=FILE, help="File of the deployed cluster.")],
     system: Annotated[
-        str | None, typer.Option(help="What the servers should be, for example cassandra:5.0.9; the file may say it.")
+        str | None,
+        typer.Option(
+            metavar=SYSTEM,
+            help="System that the servers should be, such as cassandra:5.0.9; the file may name it.",
+            autocompletion=complete_systems,
+        ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Check that every node of a deployed cluster has what the faults allowed by its file need. Changes nothing.
 

@@ -35,6 +35,9 @@ log = logging.getLogger(__name__)
 
 _EXIT_CODES: Final = ", ".join(f"{code.value} {code.name.lower().replace('_', ' ')}" for code in ExitCode)
 
+_WIDEST: Final = 120
+"""Columns of a page of help on a wide terminal; longer lines are hard to read."""
+
 # typer contains its own copy of click and re-exports only the leaves of its tree of errors.
 _CLICK_ERRORS: tuple[type[Any], ...] = tuple(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 
@@ -48,7 +51,8 @@ def application(command: str | None = None, *, listed: bool = False) -> typer.Ty
         name="schemaquake",
         cls=SectionedGroup,
         help="Race schema changes on real Cassandra clusters, prove what breaks, and report it.",
-        epilog=f"Start with: schemaquake simulate. Exit codes: {_EXIT_CODES}.",
+        epilog=f"Start with: schemaquake simulate. Exit codes: {_EXIT_CODES}. More: docs/tutorial.md.",
+        context_settings={"max_content_width": _WIDEST},
         callback=_options,  # without one, typer takes an only command for the whole application
         no_args_is_help=True,
         add_completion=False,

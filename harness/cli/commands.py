@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from schemaquake.harness.cli import completion
+from schemaquake.harness.cli.examples import examples
 from schemaquake.harness.cli.json_output import print_json
-from schemaquake.harness.cli.sections import PREPARE, RUN
+from schemaquake.harness.cli.options import FILE, AsJson
+from schemaquake.harness.cli.sections import PREPARE, RUN, Command
 from schemaquake.harness.console import configure_logging, stderr, write_line
 from schemaquake.harness.errors import ExitCode, PlanError
 from schemaquake.harness.installed_options import InstalledOption, options_of
@@ -41,8 +43,28 @@ _KINDS = (
 
 def register(app: typer.Typer) -> None:
     """Add `list`, `heal` and `completion`."""
-    app.command("list", rich_help_panel=PREPARE)(_list)
-    app.command("heal", rich_help_panel=RUN)(_heal)
+    app.command(
+        "list",
+        cls=Command,
+        rich_help_panel=PREPARE,
+        epilog=examples(
+            "schemaquake list workloads",
+            "schemaquake list nemeses",
+            "schemaquake list anomalies --json",
+            page="docs/workloads.md",
+        ),
+    )(_list)
+    app.command(
+        "heal",
+        cls=Command,
+        rich_help_panel=RUN,
+        epilog=examples(
+            "schemaquake heal runs/latest",
+            "schemaquake heal ledger.jsonl --cluster cluster.toml",
+            "schemaquake heal --everywhere cluster.toml",
+            page="docs/deployed.md",
+        ),
+    )(_heal)
     completion.register(app)
 
 
@@ -50,11 +72,12 @@ def _list(
     kind: Annotated[
         str,
         typer.Argument(
-            help=f"one of {', '.join(_KINDS)}",
+            metavar="KIND",
+            help=f"One of {', '.join(_KINDS)}.",
             autocompletion=lambda incomplete: [kind for kind in _KINDS if kind.startswith(incomplete)],
         ),
     ] = "workloads",
-    as_json: Annotated[bool, typer.Option("--json", help="one JSON document on standard output")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List what is installed: workloads, nemeses, checkers, clusters, systems, formats, anomalies, errors, options, flaws and steps of simulated systems."""
     if kind not in _KINDS:
@@ -157,15 +180,19 @@ def _first_line(found: object) -> str:
 
 def _heal(
     run: Annotated[
-        Path | None, typer.Argument(help="the run's folder; or its ledger.jsonl alone, with --cluster")
+        Path | None,
+        typer.Argument(metavar="RUN|LEDGER", help="Folder of a run; or its ledger.jsonl alone, with --cluster."),
     ] = None,
     cluster: Annotated[
-        Path | None, typer.Option("--cluster", help="the file of a deployed cluster, instead of the run's copy")
+        Path | None,
+        typer.Option("--cluster", metavar=FILE, help="File of the deployed cluster.", show_default="the run's copy"),
     ] = None,
     everywhere: Annotated[
         Path | None,
         typer.Option(
-            "--everywhere", help="undo the faults of all runs on the nodes of this cluster file, without a ledger"
+            "--everywhere",
+            metavar=FILE,
+            help="Undo the faults of all runs on the nodes of this cluster file, without a ledger.",
         ),
     ] = None,
 ) -> None:

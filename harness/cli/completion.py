@@ -13,7 +13,8 @@ from typing import Annotated, Final
 
 import typer
 
-from schemaquake.harness.cli.sections import PREPARE
+from schemaquake.harness.cli.examples import examples
+from schemaquake.harness.cli.sections import PREPARE, Command
 from schemaquake.harness.console import write_line
 from schemaquake.harness.registry import load_all, names
 
@@ -38,10 +39,17 @@ class Shell(StrEnum):
 
 def register(app: typer.Typer) -> None:
     """Add `completion`."""
-    app.command("completion", rich_help_panel=PREPARE)(_completion)
+    app.command(
+        "completion",
+        cls=Command,
+        rich_help_panel=PREPARE,
+        epilog=examples("schemaquake completion bash > ~/.schemaquake-completion.bash", page="docs/tutorial.md"),
+    )(_completion)
 
 
-def _completion(shell: Annotated[Shell, typer.Argument(help="the shell in which the script is read")]) -> None:
+def _completion(
+    shell: Annotated[Shell, typer.Argument(metavar="bash|zsh|fish", help="Shell in which the script is read.")],
+) -> None:
     """Print a script that completes commands, options and names: eval "$(schemaquake completion bash)"."""
     from typer.completion import get_completion_script  # type: ignore[attr-defined]  # noqa: PLC0415 - others would wait
 

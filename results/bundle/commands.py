@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from schemaquake.harness.cli.examples import examples
 from schemaquake.harness.cli.json_output import print_json
-from schemaquake.harness.cli.sections import PUBLISH
+from schemaquake.harness.cli.options import FILE, NUMBER, ONE_RUN, AsJson, Limit, Verbose
+from schemaquake.harness.cli.sections import PUBLISH, Command
 from schemaquake.harness.console import configure_logging, stderr
 from schemaquake.harness.errors import ExitCode
 from schemaquake.results.runs.option_lists import refuse_below, refuse_no_time
@@ -18,23 +20,42 @@ if TYPE_CHECKING:
 
 __all__ = ["register"]
 
-AsJson = Annotated[bool, typer.Option("--json", help="one JSON document on standard output")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="show every step")]
 _STYLES = {"ok": "green", "differs": "bold red", "not checked": "yellow"}
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    app.command("bundle", rich_help_panel=PUBLISH)(_bundle)
-    app.command("verify", rich_help_panel=PUBLISH)(_verify)
+    app.command(
+        "bundle",
+        cls=Command,
+        rich_help_panel=PUBLISH,
+        epilog=examples(
+            "schemaquake bundle runs/latest",
+            "schemaquake bundle runs/latest --to drop-type.zip --sign ~/.ssh/id_ed25519",
+            page="docs/publish.md",
+        ),
+    )(_bundle)
+    app.command(
+        "verify",
+        cls=Command,
+        rich_help_panel=PUBLISH,
+        epilog=examples(
+            "schemaquake verify drop-type.zip",
+            "schemaquake verify drop-type.zip --signers allowed_signers --repeat 3",
+            page="docs/publish.md",
+        ),
+    )(_verify)
 
 
 def _bundle(
-    run: Annotated[Path, typer.Argument(help="the run's folder")],
+    run: Annotated[Path, typer.Argument(metavar=ONE_RUN, help="Folder of a run.")],
     *,
-    to: Annotated[Path | None, typer.Option(help="the file to write; default: beside the run's folder")] = None,
+    to: Annotated[
+        Path | None, typer.Option(metavar=FILE, help="File to write.", show_default="beside the run's folder")
+    ] = None,
     sign: Annotated[
-        Path | None, typer.Option(help="sign with this SSH key; the signature lies beside the bundle, as FILE.sig")
+        Path | None,
+        typer.Option(metavar=FILE, help="SSH key to sign with; the signature lies beside the bundle, as FILE.sig."),
     ] = None,
     as_json: AsJson = False,
     verbose: Verbose = False,
@@ -64,23 +85,30 @@ def _bundle(
 
 
 def _verify(
-    bundle: Annotated[Path, typer.Argument(help="the bundle's file")],
+    bundle: Annotated[Path, typer.Argument(metavar=FILE, help="File of a bundle.")],
     *,
-    signature: Annotated[Path | None, typer.Option(help="its signature; default: FILE.sig, if that exists")] = None,
+    signature: Annotated[
+        Path | None,
+        typer.Option(metavar=FILE, help="Signature of the bundle.", show_default="FILE.sig, if that exists"),
+    ] = None,
     signers: Annotated[
-        Path | None, typer.Option(help="the list of those whose signatures count (OpenSSH's allowed signers)")
+        Path | None,
+        typer.Option(metavar=FILE, help="List of those whose signatures count (allowed signers of OpenSSH)."),
     ] = None,
     repeat: Annotated[
-        int, typer.Option(help="run the bundle's plan so many times on this machine, and count its findings")
+        int,
+        typer.Option(
+            metavar=NUMBER, help="Run the bundle's plan so many times on this machine, and count its findings."
+        ),
     ] = 0,
     fetch: Annotated[
         bool,
         typer.Option(
             "--fetch",
-            help="fetch the servers' jars from a Maven repository, and compare those too whose checksums are unknown",
+            help="Fetch the servers' jars from a Maven repository, and compare those too whose checksums are unknown.",
         ),
     ] = False,
-    limit: Annotated[float, typer.Option("--limit", help="time limit of each checker in seconds")] = 120,
+    limit: Limit = 120,
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from schemaquake.harness.cli.examples import examples
 from schemaquake.harness.cli.json_output import print_json
-from schemaquake.harness.cli.sections import PUBLISH
+from schemaquake.harness.cli.options import FOLDER, NAME, NUMBER, RUNS, AsJson, Master, Verbose
+from schemaquake.harness.cli.sections import PUBLISH, Command
 from schemaquake.harness.console import configure_logging, stderr, write_line
 from schemaquake.harness.errors import ExitCode, PlanError
 
@@ -23,33 +25,51 @@ _HOUR_MS = 3_600_000
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("corpus", rich_help_panel=PUBLISH)(_corpus)
+    app.command(
+        "corpus",
+        cls=Command,
+        rich_help_panel=PUBLISH,
+        epilog=examples(
+            "schemaquake corpus runs --to corpus",
+            "schemaquake corpus --to corpus --query rates",
+            "schemaquake corpus --to corpus --query list",
+            page="docs/corpus.md",
+        ),
+    )(_corpus)
 
 
 def _corpus(
     runs: Annotated[
         list[str] | None,
-        typer.Argument(help="runs, folders or globs in which runs, bundles or sweeps are: here, s3a://…, hdfs://…"),
+        typer.Argument(
+            metavar=RUNS, help="Runs, folders or globs in which runs, bundles or sweeps are: here, s3a://…, hdfs://…"
+        ),
     ] = None,
     *,
     to: Annotated[
         str,
-        typer.Option(help="folder of the tables, on any file system; runs that are in it already are not read again"),
+        typer.Option(
+            metavar=FOLDER, help="Folder of the tables, on any file system; runs that are in it are not read again."
+        ),
     ],
-    master: Annotated[str | None, typer.Option(help="Spark's master; default: every core of this machine")] = None,
+    master: Master = None,
     judge: Annotated[
-        bool, typer.Option("--judge", help="judge runs on this machine that have no summary, first")
+        bool, typer.Option("--judge", help="Judge runs on this machine that have no summary, first.")
     ] = False,
-    batch: Annotated[int, typer.Option(help="runs that are committed together", min=1)] = 10_000,
-    compact: Annotated[bool, typer.Option("--compact", help="write all rows into few files")] = False,
+    batch: Annotated[
+        int, typer.Option(metavar=NUMBER, help="Number of runs that are committed together.", min=1)
+    ] = 10_000,
+    compact: Annotated[bool, typer.Option("--compact", help="Write all rows into few files.")] = False,
     vacuum: Annotated[
         float | None,
-        typer.Option(help="delete files that belong to no table and are older than this many hours", min=0),
+        typer.Option(metavar="HOURS", help="Delete files that belong to no table and are older than this.", min=0),
     ] = None,
-    query: Annotated[str | None, typer.Option(help="answer a shipped question; `list` names them")] = None,
-    since: Annotated[str | None, typer.Option(help="for --query new: a date, UTC")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="one JSON document on standard output")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="show every step")] = False,
+    query: Annotated[
+        str | None, typer.Option(metavar=NAME, help="Answer a shipped question; `list` names them.")
+    ] = None,
+    since: Annotated[str | None, typer.Option(metavar="DATE", help="With --query new: a date, UTC.")] = None,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
 ) -> None:
     """Turn many runs into tables with Spark, and ask questions about them."""
     configure_logging(verbose=verbose)

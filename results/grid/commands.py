@@ -10,9 +10,27 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from schemaquake.harness.cli.completion import complete_systems
+from schemaquake.harness.cli.examples import examples
 from schemaquake.harness.cli.json_output import print_json
-from schemaquake.harness.cli.sections import COMPARE
+from schemaquake.harness.cli.options import (
+    FILE,
+    FOLDER,
+    NAMES,
+    NUMBER,
+    AsJson,
+    JudgeAgain,
+    Options,
+    Runs,
+    Systems,
+    Verbose,
+    clusters_at_once,
+    kind_of_cluster,
+    number_of_nodes,
+    random_seed,
+    settling_limit,
+    time_budget_of,
+)
+from schemaquake.harness.cli.sections import CLUSTER, COMPARE, WORKLOADS, Command, SectionedCommand
 from schemaquake.harness.console import configure_logging, stderr, write_line
 from schemaquake.harness.errors import ExitCode, JournalError, PlanError
 from schemaquake.results.runs.cluster_choice import usual_cluster
@@ -46,57 +64,96 @@ _PLANNED: Final = (
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the command line."""
-    app.command("grid", rich_help_panel=COMPARE)(_grid)
-    app.command("rediscovered", rich_help_panel=COMPARE)(_rediscovered)
+    app.command(
+        "grid",
+        cls=SectionedCommand,
+        rich_help_panel=COMPARE,
+        epilog=examples(
+            "schemaquake grid --system simulated:cassandra-5.0 --cells 'drop-type/*' --quick",
+            "schemaquake grid --within 0.2 --time-budget 120",
+            "schemaquake grid --resume runs/20261127T120000Z-grid",
+            page="docs/grid.md",
+        ),
+    )(_grid)
+    app.command(
+        "rediscovered",
+        cls=Command,
+        rich_help_panel=COMPARE,
+        epilog=examples("schemaquake rediscovered docs/grids/cells.parquet", page="docs/grid.md"),
+    )(_rediscovered)
 
 
 def _grid(
     context: typer.Context,
     *,
-    system: Annotated[
-        list[str] | None, typer.Option(help="system to race on; repeat for more", autocompletion=complete_systems)
-    ] = None,
+    system: Systems = None,
     cells: Annotated[
-        str, typer.Option(help="names of cells, with commas; * stands for any letters, as in drop-type/*")
+        str,
+        typer.Option(
+            metavar=NAMES,
+            help="Names of cells; * stands for any letters, as in drop-type/*.",
+            rich_help_panel=WORKLOADS,
+        ),
     ] = "*",
-    mode: Annotated[str, typer.Option(help="barrier, partition or single, with commas for several")] = "barrier",
+    mode: Annotated[
+        str,
+        typer.Option(
+            metavar="MODE[,MODE]",
+            help="barrier, partition or single, with commas for several.",
+            rich_help_panel=WORKLOADS,
+        ),
+    ] = "barrier",
     quick: Annotated[
-        bool, typer.Option("--quick", help="each pair of statements once: its closest relation, and no variants")
+        bool,
+        typer.Option(
+            "--quick",
+            help="Each pair of statements once: its closest relation, and no variants.",
+            rich_help_panel=WORKLOADS,
+        ),
     ] = False,
-    tries: Annotated[int | None, typer.Option(help="races of each cell", show_default="3, with --quick 1")] = None,
+    tries: Annotated[
+        int | None,
+        typer.Option(
+            metavar=NUMBER,
+            help="Number of races of each cell.",
+            show_default="3, with --quick 1",
+            rich_help_panel=WORKLOADS,
+        ),
+    ] = None,
     within: Annotated[
         float | None,
         typer.Option(
-            help="race each cell on until the 95 % interval of its rate is known to this, such as 0.2 for ±20 %"
+            metavar="WIDTH",
+            help="Race each cell on until the 95 % interval of its rate is known to this, such as 0.2 for ±20 %.",
+            rich_help_panel=WORKLOADS,
         ),
     ] = None,
-    batch: Annotated[int, typer.Option(help="largest number of cells on one cluster")] = 60,
-    lanes: Annotated[int, typer.Option(help="races released at once in mode barrier")] = 6,
-    options: Annotated[
-        list[str] | None, typer.Option("-O", help="name=value of every run, such as yaml.NAME=VALUE; repeat for more")
-    ] = None,
-    nodes: Annotated[int, typer.Option(help="number of nodes")] = 3,
-    seed: Annotated[int, typer.Option(help="seed of the schedule")] = 1,
-    cluster: Annotated[
-        str | None, typer.Option(help="kind of cluster", show_default="that of the systems: local or simulated")
-    ] = None,
-    settle_limit: Annotated[float, typer.Option(help="seconds to wait for schema agreement")] = 25,
-    jobs: Annotated[int, typer.Option(help="clusters at the same time, limited by memory")] = 2,
-    time_budget: Annotated[float | None, typer.Option(help="minutes after which no new cluster is started")] = None,
-    resume: Annotated[Path | None, typer.Option(help="folder of a grid to continue")] = None,
-    judge_again: Annotated[
-        bool,
+    batch: Annotated[
+        int,
+        typer.Option(metavar=NUMBER, help="Largest number of cells on one cluster.", rich_help_panel=CLUSTER),
+    ] = 60,
+    lanes: Annotated[
+        int,
         typer.Option(
-            "--judge-again",
-            help="with --resume: judge all recorded runs again and redraw the page, without starting a run",
+            metavar=NUMBER, help="Number of races released at once in mode barrier.", rich_help_panel=WORKLOADS
         ),
-    ] = False,
+    ] = 6,
+    options: Options = None,
+    nodes: Annotated[int, number_of_nodes()] = 3,
+    seed: Annotated[int, random_seed()] = 1,
+    cluster: Annotated[str | None, kind_of_cluster()] = None,
+    settle_limit: Annotated[float, settling_limit()] = 25,
+    jobs: Annotated[int, clusters_at_once()] = 2,
+    time_budget: Annotated[float | None, time_budget_of()] = None,
+    resume: Annotated[Path | None, typer.Option(metavar=FOLDER, help="Continue the grid of this folder.")] = None,
+    judge_again: JudgeAgain = False,
     known: Annotated[
-        Path | None, typer.Option(help="batches.parquet of an earlier grid, whose races count in a new one")
+        Path | None,
+        typer.Option(metavar=FILE, help="batches.parquet of an earlier grid, whose races count in a new one."),
     ] = None,
-    runs: Annotated[Path, typer.Option("--runs", help="folder in which to create the grid's folder")] = Path("runs"),
-    as_json: Annotated[bool, typer.Option("--json", help="print one JSON document on standard output")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="log every step")] = False,
+    runs: Runs = Path("runs"),
+    as_json: AsJson = False,
+    verbose: Verbose = False,
 ) -> None:
     """Race every pair of schema changes on related objects, on each system, and draw one page."""
     configure_logging(verbose=verbose)
@@ -277,10 +334,15 @@ def _carry_out(
 
 
 def _rediscovered(
-    places: Annotated[list[Path], typer.Argument(help="folders of grids, of runs of schema-churn, or tables of cells")],
+    places: Annotated[
+        list[Path],
+        typer.Argument(metavar="FOLDER|FILE...", help="Folders of grids, of runs of schema-churn, or tables of cells."),
+    ],
     *,
-    races: Annotated[Path | None, typer.Option(help="list of races (TOML); the project's own without it")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="print one JSON document on standard output")] = False,
+    races: Annotated[
+        Path | None, typer.Option(metavar=FILE, help="List of races (TOML).", show_default="the project's own")
+    ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """List the known races that a grid, or runs of schema-churn, found without being given them. Exit code 2 if one is lacking."""
     configure_logging(verbose=False)

@@ -10,9 +10,34 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from schemaquake.harness.cli.completion import complete_names, complete_systems
+from schemaquake.harness.cli.completion import complete_names
+from schemaquake.harness.cli.examples import examples
 from schemaquake.harness.cli.json_output import print_json
-from schemaquake.harness.cli.sections import COMPARE
+from schemaquake.harness.cli.options import (
+    FILE,
+    FOLDER,
+    NAMES,
+    NUMBER,
+    AsJson,
+    Engine,
+    JudgeAgain,
+    Options,
+    Runs,
+    Systems,
+    Verbose,
+    clusters_at_once,
+    end_after_operations,
+    kind_of_cluster,
+    number_of_nodes,
+    number_of_races,
+    number_of_spares,
+    random_seed,
+    restart_of_nodes,
+    settling_limit,
+    time_budget_of,
+    time_of_main_phase,
+)
+from schemaquake.harness.cli.sections import COMPARE, FAULTS, WORKLOADS, SectionedCommand
 from schemaquake.harness.console import configure_logging, stderr
 from schemaquake.harness.errors import ExitCode, PlanError
 from schemaquake.harness.installed_options import refuse_undeclared
@@ -36,106 +61,107 @@ _RESERVED_S: Final = 20.0
 
 def register(app: typer.Typer) -> None:
     """Add the command to the command line."""
-    app.command("matrix", rich_help_panel=COMPARE)(_matrix)
+    app.command(
+        "matrix",
+        cls=SectionedCommand,
+        rich_help_panel=COMPARE,
+        epilog=examples(
+            "schemaquake matrix --quick",
+            "schemaquake matrix --system simulated:cassandra-5.0 --system simulated:cassandra-6.0 --workload drop-type",
+            "schemaquake matrix --resume runs/20261127T120000Z-matrix --confidence 0.1",
+            page="docs/matrix.md",
+        ),
+    )(_matrix)
 
 
 def _matrix(
     *,
-    system: Annotated[
-        list[str] | None,
-        typer.Option(help="system to test (a column); repeat for more", autocompletion=complete_systems),
-    ] = None,
+    system: Systems = None,
     workload: Annotated[
         list[str] | None,
         typer.Option(
-            help="workload to run (a row); repeat, or use commas", autocompletion=complete_names("workloads", many=True)
+            metavar=NAMES,
+            help="One or more workloads (schemaquake list workloads), each a row; may be repeated.",
+            autocompletion=complete_names("workloads", many=True),
+            rich_help_panel=WORKLOADS,
         ),
     ] = None,
     nemesis: Annotated[
-        list[str] | None, typer.Option(help="none, or names with commas; repeat for more combinations")
+        list[str] | None,
+        typer.Option(
+            metavar=NAMES,
+            help="One or more nemeses (schemaquake list nemeses), or none; repeat for more combinations.",
+            show_default="none",
+            autocompletion=complete_names("nemeses", "none", many=True),
+            rich_help_panel=FAULTS,
+        ),
     ] = None,
-    mode: Annotated[list[str] | None, typer.Option(help="barrier or partition; repeat for both")] = None,
+    mode: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MODE",
+            help="barrier or partition; repeat for both.",
+            show_default="barrier",
+            rich_help_panel=WORKLOADS,
+        ),
+    ] = None,
     full: Annotated[
-        bool, typer.Option("--full", help="fifteen versions of Cassandra; the default without --system")
+        bool, typer.Option("--full", help="Fifteen versions of Cassandra; the default without --system.")
     ] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="five versions and the four fastest races")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Five versions and the four fastest races.")] = False,
     topology: Annotated[
         bool,
-        typer.Option("--topology", help="operations on the topology, each alone and with a kill at each of its steps"),
+        typer.Option("--topology", help="Operations on the topology, each alone and with a kill at each of its steps."),
     ] = False,
     upgrades: Annotated[
-        bool, typer.Option("--upgrades", help="rolling upgrades, each alone and with a kill at each of its steps")
+        bool, typer.Option("--upgrades", help="Rolling upgrades, each alone and with a kill at each of their steps.")
     ] = False,
     controls: Annotated[
         bool | None,
         typer.Option(
             "--controls/--no-controls",
-            help="also run the same statements one after another through one coordinator, where nothing may break; default with --full and --quick",
+            help="Also run the same statements one after another through one coordinator, where nothing may break.",
+            show_default="with --full and --quick",
         ),
     ] = None,
     confidence: Annotated[
-        float | None, typer.Option(help="repeat a cell until the 95 % interval of its rate is at most ± this wide")
+        float | None,
+        typer.Option(metavar="WIDTH", help="Repeat a cell until the 95 % interval of its rate is at most ± this wide."),
     ] = None,
     tries_max: Annotated[
-        int | None, typer.Option(help="maximum runs per cell; default: 1 if systems are named")
+        int | None,
+        typer.Option(metavar=NUMBER, help="Largest number of runs of a cell.", show_default="1 if systems are named"),
     ] = None,
-    nodes: Annotated[int | None, typer.Option(help="number of nodes; default: 3")] = None,
-    spares: Annotated[
-        int | None, typer.Option(help="nodes prepared beside them, which nemeses may make join; default: 0")
-    ] = None,
-    races: Annotated[int | None, typer.Option(help="races of each kind per run; default: 6")] = None,
-    seed: Annotated[int | None, typer.Option(help="seed of every run's schedule; default: 1")] = None,
-    time_limit: Annotated[float | None, typer.Option(help="length of the main phase in seconds; default: 30")] = None,
-    ends_after: Annotated[
-        float | None,
-        typer.Option(help="end a run's main phase so many seconds after its last operation, if that is earlier"),
-    ] = None,
-    settle_limit: Annotated[
-        float | None, typer.Option(help="seconds to wait for schema agreement; default: 10")
-    ] = None,
-    restart: Annotated[
-        str | None,
-        typer.Option(help="how to restart the nodes after settling: together, rolling or none; default: together"),
-    ] = None,
-    cluster: Annotated[
-        str | None, typer.Option(help="kind of cluster; default: that of the systems, local or simulated")
-    ] = None,
-    option: Annotated[
-        list[str] | None, typer.Option("-O", help="option of a workload or nemesis, as name=value")
-    ] = None,
+    nodes: Annotated[int | None, number_of_nodes("3")] = None,
+    spares: Annotated[int | None, number_of_spares("0")] = None,
+    races: Annotated[int | None, number_of_races("6")] = None,
+    seed: Annotated[int | None, random_seed("1")] = None,
+    time_limit: Annotated[float | None, time_of_main_phase("30")] = None,
+    ends_after: Annotated[float | None, end_after_operations()] = None,
+    settle_limit: Annotated[float | None, settling_limit("10")] = None,
+    restart: Annotated[str | None, restart_of_nodes("together")] = None,
+    cluster: Annotated[str | None, kind_of_cluster()] = None,
+    option: Options = None,
     resume: Annotated[
         Path | None,
-        typer.Option(help="folder of a matrix to continue, with another --confidence or --tries-max if you like"),
+        typer.Option(
+            metavar=FOLDER, help="Continue the matrix of this folder, perhaps with another --confidence or --tries-max."
+        ),
     ] = None,
     known: Annotated[
         Path | None,
         typer.Option(
-            help="runs.parquet of an earlier matrix, of another machine, too: begin with those of its runs that have the same settings"
+            metavar=FILE,
+            help="runs.parquet of an earlier matrix, also of another machine: begin with those of its runs that have the same settings.",
         ),
     ] = None,
-    judge_again: Annotated[
-        bool,
-        typer.Option(
-            "--judge-again",
-            help="with --resume: judge all recorded runs again and redraw the page, without starting a run",
-        ),
-    ] = False,
-    jobs: Annotated[
-        int | None,
-        typer.Option(
-            help="clusters at the same time, limited by memory; default: one per core, more while cores are idle"
-        ),
-    ] = None,
-    time_budget: Annotated[
-        float | None,
-        typer.Option(help="minutes after which no new run starts; default: 55 with --full, 9 with --quick"),
-    ] = None,
-    runs: Annotated[Path, typer.Option("--runs", help="folder in which to create the matrix' folder")] = Path("runs"),
-    engine: Annotated[
-        str, typer.Option(help="engine that builds races.parquet: local, spark, or auto (by size)")
-    ] = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="print one JSON document on standard output")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="log every step")] = False,
+    judge_again: JudgeAgain = False,
+    jobs: Annotated[int | None, clusters_at_once("one per core, more while cores are idle")] = None,
+    time_budget: Annotated[float | None, time_budget_of("55 with --full, 9 with --quick")] = None,
+    runs: Runs = Path("runs"),
+    engine: Engine = "auto",
+    as_json: AsJson = False,
+    verbose: Verbose = False,
 ) -> None:
     """Run every combination of systems, workloads, nemeses and modes until each rate is known, and draw one page."""
     configure_logging(verbose=verbose)

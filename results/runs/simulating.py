@@ -7,9 +7,21 @@ from typing import Annotated, Final
 
 import typer
 
-from schemaquake.harness.cli.completion import complete_names, complete_systems
+from schemaquake.harness.cli.examples import examples
 from schemaquake.harness.cli.json_output import print_json
-from schemaquake.harness.cli.sections import RUN
+from schemaquake.harness.cli.options import (
+    AsJson,
+    Nemesis,
+    Options,
+    Runs,
+    Systems,
+    Verbose,
+    Workload,
+    number_of_nodes,
+    random_seed,
+    time_of_main_phase,
+)
+from schemaquake.harness.cli.sections import RUN, Command
 from schemaquake.harness.console import configure_logging, stderr
 from schemaquake.harness.errors import ExitCode
 from schemaquake.results.runs.option_lists import named_values, split
@@ -22,39 +34,31 @@ _CLUSTER: Final = "simulated"
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("simulate", rich_help_panel=RUN)(_simulate)
+    app.command(
+        "simulate",
+        cls=Command,
+        rich_help_panel=RUN,
+        epilog=examples(
+            "schemaquake simulate",
+            "schemaquake simulate --workload drop-type --nemesis partition --seed 7",
+            "schemaquake simulate --workload create-table -O races=5 --json",
+            page="docs/simulation.md",
+        ),
+    )(_simulate)
 
 
 def _simulate(
     *,
-    seed: Annotated[int, typer.Option(help="seed of everything: operations, faults, links, clocks, disks")] = 1,
-    system: Annotated[
-        list[str] | None, typer.Option(help="the simulated systems to compare", autocompletion=complete_systems)
-    ] = None,
-    workload: Annotated[
-        str,
-        typer.Option(
-            help="one or more, with commas (schemaquake list workloads)",
-            autocompletion=complete_names("workloads", many=True),
-        ),
-    ] = "racing-ddl",
-    nemesis: Annotated[
-        str,
-        typer.Option(
-            help="none, or one or more with commas (schemaquake list nemeses)",
-            autocompletion=complete_names("nemeses", "none", many=True),
-        ),
-    ] = "none",
-    nodes: Annotated[int, typer.Option(help="number of nodes")] = 3,
-    time_limit: Annotated[
-        float, typer.Option(help="seconds of virtual time, for faults and for workloads without an end")
-    ] = 60,
-    option: Annotated[
-        list[str] | None, typer.Option("-O", help="name=value, an option of a workload, a nemesis or the simulation")
-    ] = None,
-    runs: Annotated[Path, typer.Option("--runs", help="the parent folder of the runs' folders")] = Path("runs"),
-    as_json: Annotated[bool, typer.Option("--json", help="one JSON document on standard output")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="show every step")] = False,
+    seed: Annotated[int, random_seed()] = 1,
+    system: Systems = None,
+    workload: Workload = "racing-ddl",
+    nemesis: Nemesis = "none",
+    nodes: Annotated[int, number_of_nodes()] = 3,
+    time_limit: Annotated[float, time_of_main_phase()] = 60,
+    option: Options = None,
+    runs: Runs = Path("runs"),
+    as_json: AsJson = False,
+    verbose: Verbose = False,
 ) -> None:
     """Run the same races on simulated Cassandra 5.0 and 6.0, in seconds, without Java, and compare both on one page."""
     configure_logging(verbose=verbose)

@@ -9,7 +9,9 @@ from typing import Annotated
 import orjson
 import typer
 
-from schemaquake.harness.cli.sections import RUN
+from schemaquake.harness.cli.examples import examples
+from schemaquake.harness.cli.options import NAME, NUMBER, ONE_RUN, AsJson, Verbose, time_budget_of
+from schemaquake.harness.cli.sections import RUN, Command
 from schemaquake.harness.console import configure_logging, stderr
 from schemaquake.harness.errors import ExitCode, PlanError
 from schemaquake.results.runs.option_lists import refuse_no_budget
@@ -19,29 +21,44 @@ __all__ = ["register", "shrink_every_finding"]
 
 def register(app: typer.Typer) -> None:
     """Add the command of this package."""
-    app.command("shrink", rich_help_panel=RUN)(_shrink)
+    app.command(
+        "shrink",
+        cls=Command,
+        rich_help_panel=RUN,
+        epilog=examples(
+            "schemaquake shrink runs/latest",
+            "schemaquake shrink runs/latest --anomaly lost-rows --tries 5 --time-budget 10",
+            "schemaquake shrink runs/latest --every-finding",
+            page="docs/results.md",
+        ),
+    )(_shrink)
 
 
 def _shrink(
-    run: Annotated[Path, typer.Argument(help="the folder of a run with an anomaly")],
+    run: Annotated[Path, typer.Argument(metavar=ONE_RUN, help="Folder of a run with an anomaly.")],
     *,
     anomaly: Annotated[
         str | None,
         typer.Option(
-            help="the anomaly that must still show (schemaquake list anomalies); default: the verdict's first"
+            metavar=NAME,
+            help="Anomaly that must still show (schemaquake list anomalies).",
+            show_default="the verdict's first",
         ),
     ] = None,
-    tries: Annotated[int, typer.Option(help="number of tries of each candidate")] = 3,
-    rate: Annotated[float, typer.Option(help="share of its tries in which the anomaly must show")] = 0.5,
+    tries: Annotated[int, typer.Option(metavar=NUMBER, help="Number of tries of each candidate.")] = 3,
+    rate: Annotated[
+        float, typer.Option(metavar="SHARE", help="Share of its tries in which the anomaly must show.")
+    ] = 0.5,
     every_finding: Annotated[
-        bool, typer.Option("--every-finding", help="find the statements of each finding, on common clusters")
+        bool, typer.Option("--every-finding", help="Find the statements of each finding, on common clusters.")
     ] = False,
     confirm: Annotated[
-        int, typer.Option(help="with --every-finding: number of races of each result, which give its rate")
+        int,
+        typer.Option(metavar=NUMBER, help="With --every-finding: number of races of each result, which give its rate."),
     ] = 10,
-    time_budget: Annotated[float | None, typer.Option(help="minutes after which no further candidate is started")] = 30,
-    as_json: Annotated[bool, typer.Option("--json", help="one JSON document on standard output")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="show every step")] = False,
+    time_budget: Annotated[float | None, time_budget_of()] = 30,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
 ) -> None:
     """Run a failing run again with fewer faults, races, statements and nodes, until nothing more can be left out."""
     configure_logging(verbose=verbose)

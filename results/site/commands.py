@@ -9,8 +9,10 @@ from typing import Annotated
 
 import typer
 
+from schemaquake.harness.cli.examples import examples
 from schemaquake.harness.cli.json_output import print_json
-from schemaquake.harness.cli.sections import PUBLISH
+from schemaquake.harness.cli.options import FOLDER, RUNS, URL, AsJson, Curated, Verbose
+from schemaquake.harness.cli.sections import PUBLISH, Command
 from schemaquake.harness.console import configure_logging, stderr
 from schemaquake.harness.errors import ExitCode, PlanError
 
@@ -19,23 +21,45 @@ __all__ = ["register"]
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    app.command("publish", rich_help_panel=PUBLISH)(_publish)
-    app.command("serve", rich_help_panel=PUBLISH)(_serve)
+    app.command(
+        "publish",
+        cls=Command,
+        rich_help_panel=PUBLISH,
+        epilog=examples(
+            "schemaquake publish runs --to site",
+            "schemaquake publish runs --to site --address https://example.org/races/",
+            page="docs/publish.md",
+        ),
+    )(_publish)
+    app.command(
+        "serve",
+        cls=Command,
+        rich_help_panel=PUBLISH,
+        epilog=examples(
+            "schemaquake serve runs", "schemaquake serve runs --port 0 --site site", page="docs/publish.md"
+        ),
+    )(_serve)
 
 
 def _publish(
-    runs: Annotated[list[Path], typer.Argument(help="runs' folders, or folders in which runs are, at any depth")],
+    runs: Annotated[
+        list[Path], typer.Argument(metavar=RUNS, help="Folders of runs, or folders in which runs are, at any depth.")
+    ],
     *,
-    to: Annotated[Path, typer.Option(help="folder of the site; pages that have not changed are not written again")],
-    curated: Annotated[
-        Path | None, typer.Option(help="a TOML file of names, tickets, merged findings and versions said to be fixed")
-    ] = None,
-    address: Annotated[str, typer.Option(help="the address at which the site will be, for links of the feed")] = "",
-    docs: Annotated[
-        str, typer.Option(help="the address of this documentation's docs/, to which findings that it describes lead")
+    to: Annotated[
+        Path,
+        typer.Option(metavar=FOLDER, help="Folder of the site; pages that have not changed are not written again."),
+    ],
+    curated: Curated = None,
+    address: Annotated[
+        str, typer.Option(metavar=URL, help="Address at which the site will be, for links of the feed.")
     ] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="one JSON document on standard output")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="show every step")] = False,
+    docs: Annotated[
+        str,
+        typer.Option(metavar=URL, help="Address of this project's docs/, to which findings that it describes lead."),
+    ] = "",
+    as_json: AsJson = False,
+    verbose: Verbose = False,
 ) -> None:
     """Build a static site of many runs: findings, versions, comparisons, runs, trends, a feed and badges."""
     configure_logging(verbose=verbose)
@@ -73,19 +97,25 @@ def _as_folder(address: str) -> str:
 
 
 def _serve(
-    folder: Annotated[Path, typer.Argument(help="the folder in which runs are, at any depth")],
+    folder: Annotated[Path, typer.Argument(metavar=FOLDER, help="Folder in which runs are, at any depth.")],
     *,
     host: Annotated[
-        str, typer.Option(help="the address to listen on; another than this machine's own needs the printed token")
+        str,
+        typer.Option(
+            metavar="ADDRESS", help="Address to listen on; another than this machine's own needs the printed token."
+        ),
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="the port; 0: any that is free", min=0, max=65535)] = 8080,
+    port: Annotated[
+        int, typer.Option(metavar="PORT", help="Port to listen on; 0: any that is free.", min=0, max=65535)
+    ] = 8080,
     site: Annotated[
-        Path | None, typer.Option(help="keep the pages in this folder; default: one that is removed at the end")
+        Path | None,
+        typer.Option(
+            metavar=FOLDER, help="Keep the pages in this folder.", show_default="one that is removed at the end"
+        ),
     ] = None,
-    curated: Annotated[
-        Path | None, typer.Option(help="a TOML file of names, tickets, merged findings and versions said to be fixed")
-    ] = None,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="show every request")] = False,
+    curated: Curated = None,
+    verbose: Verbose = False,
 ) -> None:
     """Serve the pages of a folder of runs on this machine, with runs in progress as they go. Ends with Ctrl-C."""
     configure_logging(verbose=verbose)

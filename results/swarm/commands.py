@@ -10,8 +10,11 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from schemaquake.harness.cli.completion import complete_systems
+from schemaquake.harness.cli.examples import examples
 from schemaquake.harness.cli.json_output import print_json
-from schemaquake.harness.cli.sections import MODEL
+from schemaquake.harness.cli.options import FOLDER, NUMBER, SYSTEM, AsJson, Engine, Master, OptionsOfSimulation
+from schemaquake.harness.cli.sections import MODEL, Command
 from schemaquake.harness.console import configure_logging, stderr, write_line
 from schemaquake.harness.errors import ExitCode, PlanError
 from schemaquake.harness.installed_options import refuse_undeclared
@@ -26,28 +29,53 @@ _SPARK_FROM: Final = 200
 
 def register(app: typer.Typer) -> None:
     """Add the command of this package."""
-    app.command("swarm", rich_help_panel=MODEL)(_swarm)
+    app.command(
+        "swarm",
+        cls=Command,
+        rich_help_panel=MODEL,
+        epilog=examples(
+            "schemaquake swarm --seeds 0:20",
+            "schemaquake swarm --seeds 7",
+            "schemaquake swarm --seeds 0:1000 --system simulated:cassandra-6.0 -O bugs=none --folder sweep",
+            page="docs/simulation.md",
+        ),
+    )(_swarm)
 
 
 def _swarm(
     *,
-    seeds: Annotated[str, typer.Option(help="FROM:TO, TO not included; or one, whose row is printed")] = "0:1000",
-    system: Annotated[list[str] | None, typer.Option(help="simulated systems, of which each seed draws one")] = None,
-    option: Annotated[
-        list[str] | None, typer.Option("-O", help="bugs=…, bug=…: an option of the simulation, for all seeds")
+    seeds: Annotated[
+        str, typer.Option(metavar="FROM:TO|N", help="Seeds, TO not included; of one alone the row is printed.")
+    ] = "0:1000",
+    system: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar=SYSTEM,
+            help="Simulated system; may be repeated: each seed draws one.",
+            show_default=", ".join(_SYSTEMS),
+            autocompletion=complete_systems,
+        ),
     ] = None,
-    stop_after: Annotated[int | None, typer.Option(help="distinct findings after which it ends")] = None,
-    reduce: Annotated[int, typer.Option(help="runs that may be spent on making the plan of a finding smaller")] = 20,
-    shrink: Annotated[int, typer.Option(help="runs that may be spent on leaving out statements of a finding")] = 60,
+    option: OptionsOfSimulation = None,
+    stop_after: Annotated[int | None, typer.Option(metavar=NUMBER, help="End after so many distinct findings.")] = None,
+    reduce: Annotated[
+        int, typer.Option(metavar=NUMBER, help="Runs that may be spent on making the plan of a finding smaller.")
+    ] = 20,
+    shrink: Annotated[
+        int, typer.Option(metavar=NUMBER, help="Runs that may be spent on leaving out statements of a finding.")
+    ] = 60,
     wave: Annotated[
-        int, typer.Option(help="seeds judged between two saves; after an interruption the finished waves are kept")
+        int,
+        typer.Option(
+            metavar=NUMBER, help="Seeds judged between two saves; after an interruption the finished waves are kept."
+        ),
     ] = 100,
-    folder: Annotated[Path, typer.Option(help="folder of the sweep; one with an unfinished sweep is continued")] = Path(
-        "runs/swarm"
-    ),
-    engine: Annotated[str, typer.Option(help="spark, local (this process), or auto: Spark from 200 seeds on")] = "auto",
-    master: Annotated[str | None, typer.Option(help="Spark's master")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="one JSON document on standard output")] = False,
+    folder: Annotated[
+        Path, typer.Option(metavar=FOLDER, help="Folder of the sweep; one with an unfinished sweep is continued.")
+    ] = Path("runs/swarm"),
+    engine: Engine = "auto",
+    master: Master = None,
+    as_json: AsJson = False,
 ) -> None:
     """Judge many seeds on simulated clusters, each with a different subset of workloads, nemeses and sizes."""
     configure_logging(verbose=False)

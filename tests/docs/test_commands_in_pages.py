@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import pages
@@ -15,6 +16,7 @@ from schemaquake.clusters.simulated.provider import OPTIONS as OF_SIMULATIONS
 from schemaquake.clusters.systems.system import parse_system, recipe_for
 from schemaquake.harness.cli.command_line import application
 from schemaquake.harness.cli.commands import _KINDS
+from schemaquake.harness.cli.examples import read_examples
 from schemaquake.harness.model.options import declared
 from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.protocols import Context
@@ -29,6 +31,12 @@ COMMANDS = [
     pytest.param(page, argv, id=f"{page}: {' '.join(argv)}")
     for page in [README, *pages.pages()]
     for argv in pages.commands(page)
+]
+# The examples of --help name what exists, too.
+COMMANDS += [
+    pytest.param(README, shlex.split(line.partition(" > ")[0])[1:], id=f"--help: {line}")
+    for command in typer.main.get_command(application()).commands.values()  # type: ignore[attr-defined]  # it is a group
+    for line in (read_examples(command.epilog) or ((), ""))[0]
 ]
 OF_SEVERAL = {
     each.name

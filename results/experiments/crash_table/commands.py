@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 import typer
 
+from schemaquake.harness.cli.examples import examples
 from schemaquake.harness.cli.json_output import print_json
-from schemaquake.harness.cli.sections import RUN
+from schemaquake.harness.cli.options import NUMBER, SYSTEM, AsJson, KeepData, Runs, Verbose, random_seed
+from schemaquake.harness.cli.sections import RUN, Command
 from schemaquake.harness.console import configure_logging, stderr
 from schemaquake.harness.errors import ClusterError, PlanError
 
@@ -29,22 +31,34 @@ __all__ = ["register"]
 
 def register(app: typer.Typer) -> None:
     """Add the command of this package."""
-    app.command("crash-table", rich_help_panel=RUN)(_crash_table)
+    app.command(
+        "crash-table",
+        cls=Command,
+        rich_help_panel=RUN,
+        epilog=examples(
+            "schemaquake crash-table",
+            "schemaquake crash-table --system cassandra:0.8.10 --tries 10",
+            page="docs/results.md",
+        ),
+    )(_crash_table)
 
 
 def _crash_table(
     system: Annotated[
-        str, typer.Option(help="a version of the ordered-migrations era, 0.7 to 1.0")
+        str,
+        typer.Option(
+            metavar=SYSTEM, help="Version that keeps its schema as an ordered list of migrations: 0.7 to 1.0."
+        ),
     ] = "cassandra:0.7.10",
     *,
-    tries: Annotated[int, typer.Option(help="number of kills of a create and of a drop, each")] = 40,
-    seed: Annotated[int, typer.Option(help="seed of the delays")] = 1,
-    runs: Annotated[Path, typer.Option(help="the parent folder of the run's folder")] = Path("runs"),
-    keep_data: Annotated[bool, typer.Option(help="keep the node's files")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="one JSON document on standard output")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="show every step")] = False,
+    tries: Annotated[int, typer.Option(metavar=NUMBER, help="Number of kills of a create and of a drop, each.")] = 40,
+    seed: Annotated[int, random_seed()] = 1,
+    runs: Runs = Path("runs"),
+    keep_data: KeepData = False,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
 ) -> None:
-    """Kill one node in the middle of schema changes, start it, and compare the result with the 0.7 document's table."""
+    """Kill one node of Cassandra 0.7 to 1.0 at each step of a schema change, start it again, and compare what is left with what these versions promise for a crash at that step."""
     configure_logging(verbose=verbose)
     # Imported here, because every other command of schemaquake would wait for them.
     from schemaquake.clusters.systems.system import parse_system  # noqa: PLC0415

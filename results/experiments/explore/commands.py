@@ -8,8 +8,10 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from schemaquake.harness.cli.examples import examples
 from schemaquake.harness.cli.json_output import print_json
-from schemaquake.harness.cli.sections import MODEL
+from schemaquake.harness.cli.options import NUMBER, AsJson, OptionsOfSimulation, Systems
+from schemaquake.harness.cli.sections import MODEL, Command
 from schemaquake.harness.console import configure_logging, stderr
 from schemaquake.harness.errors import ExitCode, PlanError
 from schemaquake.harness.installed_options import refuse_undeclared
@@ -22,31 +24,47 @@ _SYSTEMS: Final = ("simulated:cassandra-5.0", "simulated:cassandra-6.0")
 
 def register(app: typer.Typer) -> None:
     """Add the command of this package."""
-    app.command("explore", rich_help_panel=MODEL)(_explore)
+    app.command(
+        "explore",
+        cls=Command,
+        rich_help_panel=MODEL,
+        epilog=examples(
+            "schemaquake explore --scope create-create",
+            "schemaquake explore --scope add-add --system simulated:cassandra-5.0 --most 100",
+            page="docs/simulation.md",
+        ),
+    )(_explore)
 
 
 def _explore(
     *,
-    scope: Annotated[list[str] | None, typer.Option(help="changes that meet; default: all scopes")] = None,
-    system: Annotated[list[str] | None, typer.Option(help="simulated systems, compared side by side")] = None,
-    crash: Annotated[
-        bool, typer.Option("--crash", help="one node is killed and started again, at every place")
-    ] = False,
+    scope: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SCOPE", help="Changes that meet, such as create-create; may be repeated.", show_default="all"
+        ),
+    ] = None,
+    system: Systems = None,
+    crash: Annotated[bool, typer.Option("--crash", help="Kill one node and start it again, at every place.")] = False,
     most: Annotated[
-        int, typer.Option(help="most executions of a scope, for each order of its coordinators' clocks")
+        int,
+        typer.Option(
+            metavar=NUMBER, help="Largest number of executions of a scope, for each order of its coordinators' clocks."
+        ),
     ] = 3000,
     drawn: Annotated[
         int,
         typer.Option(
-            help="run this many executions in random order instead of all orders: for scopes that are too large"
+            metavar=NUMBER,
+            help="Run so many executions in random order instead of all orders: for scopes that are too large.",
         ),
     ] = 0,
-    option: Annotated[list[str] | None, typer.Option("-O", help="bugs=…, bug=…: an option of the simulation")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="one JSON document on standard output")] = False,
+    option: OptionsOfSimulation = None,
+    as_json: AsJson = False,
 ) -> None:
     """Explore all orders of the messages of a few schema changes on three simulated nodes.
 
-    Each scope is told as it ends; one on 6.0 may take a minute. For a quick look: --scope create-create.
+    Each scope is printed as it ends; one on 6.0 may take a minute.
     """
     configure_logging(verbose=False)
     from schemaquake.clusters.simulated.designs import SCOPES  # noqa: PLC0415 - every other command would wait for it

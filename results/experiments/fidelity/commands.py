@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from schemaquake.harness.cli.examples import examples
 from schemaquake.harness.cli.json_output import print_json
-from schemaquake.harness.cli.sections import MODEL
+from schemaquake.harness.cli.options import FILE, NUMBER, SYSTEM, AsJson
+from schemaquake.harness.cli.sections import MODEL, Command
 from schemaquake.harness.console import configure_logging, stderr
 from schemaquake.harness.errors import ExitCode, PlanError
 from schemaquake.results.runs.option_lists import refuse_below
@@ -31,19 +33,35 @@ _SETTLE_LIMIT_S: Final = 10.0
 
 def register(app: typer.Typer) -> None:
     """Add the command of this package."""
-    app.command("model-against-server", rich_help_panel=MODEL)(_compare)
+    app.command(
+        "model-against-server",
+        cls=Command,
+        rich_help_panel=MODEL,
+        epilog=examples(
+            "schemaquake model-against-server docs/grids/cells.parquet",
+            "schemaquake model-against-server docs/grids/cells.parquet --cells drop-type --tries 1",
+            page="docs/model-against-server.md",
+        ),
+    )(_compare)
 
 
 def _compare(
     *,
-    recorded: Annotated[Path, typer.Argument(help="cells.parquet of a grid that was raced on servers")],
+    recorded: Annotated[Path, typer.Argument(metavar=FILE, help="cells.parquet of a grid that was raced on servers.")],
     system: Annotated[
-        list[str] | None, typer.Option(help="systems of the grid; default: all that have a model")
+        list[str] | None,
+        typer.Option(metavar=SYSTEM, help="System of the grid; may be repeated.", show_default="all that have a model"),
     ] = None,
-    cells: Annotated[str, typer.Option(help="a part of the names of the cells that are raced")] = "",
-    tries: Annotated[int, typer.Option(help="races of each cell on the model, each a run of its own")] = 3,
-    page: Annotated[Path | None, typer.Option(help="Markdown file; the part below its marked line is replaced")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="one JSON document on standard output")] = False,
+    cells: Annotated[
+        str, typer.Option(metavar="TEXT", help="Race the cells whose names have this in them.", show_default="all")
+    ] = "",
+    tries: Annotated[
+        int, typer.Option(metavar=NUMBER, help="Number of races of each cell on the model, each a run of its own.")
+    ] = 3,
+    page: Annotated[
+        Path | None, typer.Option(metavar=FILE, help="Markdown file; the part below its marked line is replaced.")
+    ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Race the cells of a recorded grid on simulated systems, and say where model and server differ."""
     configure_logging(verbose=False)

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from schemaquake.harness.cli.examples import examples
 from schemaquake.harness.cli.json_output import print_json
-from schemaquake.harness.cli.sections import MODEL
+from schemaquake.harness.cli.options import NAME, NUMBER, AsJson
+from schemaquake.harness.cli.sections import MODEL, Command
 from schemaquake.harness.console import configure_logging, stderr
 from schemaquake.harness.errors import ExitCode, PlanError
 from schemaquake.results.runs.option_lists import refuse_below
@@ -22,8 +24,24 @@ __all__ = ["register"]
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this package."""
-    app.command("quorums", rich_help_panel=MODEL)(_quorums)
-    app.command("placements", rich_help_panel=MODEL)(_placements)
+    app.command(
+        "quorums",
+        cls=Command,
+        rich_help_panel=MODEL,
+        epilog=examples(
+            "schemaquake quorums --replicas 3", "schemaquake quorums --rule pending --json", page="docs/simulation.md"
+        ),
+    )(_quorums)
+    app.command(
+        "placements",
+        cls=Command,
+        rich_help_panel=MODEL,
+        epilog=examples(
+            "schemaquake placements --seeds 0:2 --joins 10",
+            "schemaquake placements --layout racks --joins 10 --locks touched",
+            page="docs/simulation.md",
+        ),
+    )(_placements)
 
 
 # ── quorums ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -31,11 +49,14 @@ def register(app: typer.Typer) -> None:
 
 def _quorums(
     *,
-    replicas: Annotated[str, typer.Option(help="replication factors, as FROM:TO or one")] = "1:7",
+    replicas: Annotated[str, typer.Option(metavar="FROM:TO|N", help="Replication factors, 1 to 9.")] = "1:7",
     rule: Annotated[
-        str, typer.Option(help="majority: of the write replicas; pending: of the read replicas, and all pending ones")
+        str,
+        typer.Option(
+            metavar="RULE", help="majority: of the write replicas; pending: of the read replicas, and all pending ones."
+        ),
     ] = "majority",
-    as_json: Annotated[bool, typer.Option("--json", help="one JSON document on standard output")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Intersect the read and write quorums of every pair of epochs while replicas change (CEP-21), with and without barriers."""
     from rich.table import Table  # noqa: PLC0415 - other commands need not wait for it
@@ -66,14 +87,20 @@ def _quorums(
 
 def _placements(
     *,
-    seeds: Annotated[str, typer.Option(help="seeds of every cell, as FROM:TO (TO not included) or one")] = "0",
-    layout: Annotated[list[str] | None, typer.Option(help="a layout of the grid; default: all")] = None,
-    joins: Annotated[int, typer.Option(help="joins of each history")] = 50,
+    seeds: Annotated[str, typer.Option(metavar="FROM:TO|N", help="Seeds of every cell; TO is not included.")] = "0",
+    layout: Annotated[
+        list[str] | None,
+        typer.Option(metavar=NAME, help="Layout: simple, racks or data centers; may be repeated.", show_default="all"),
+    ] = None,
+    joins: Annotated[int, typer.Option(metavar=NUMBER, help="Number of joins of each history.")] = 50,
     locks: Annotated[
         str,
-        typer.Option(help="what keeps a change from beginning: commuting, touched (that of Cassandra 6.0) or none"),
+        typer.Option(
+            metavar="LOCKS",
+            help="What keeps a change from beginning: commuting, touched (that of Cassandra 6.0) or none.",
+        ),
     ] = "commuting",
-    as_json: Annotated[bool, typer.Option("--json", help="one JSON document on standard output")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Let nodes join, leave, move and be replaced on rings of the placement model, and judge every step (CEP-21)."""
     from rich.table import Table  # noqa: PLC0415 - other commands need not wait for it

@@ -302,7 +302,7 @@ OPTIONS_OF_RUN = {
 def options_of(text):
     """The options that the help of a command lists, by the heading above them."""
     found = {}
-    for line in text.splitlines():
+    for line in text.partition("\nExamples:")[0].splitlines():
         if line.endswith(":") and not line.startswith(" "):
             names = found.setdefault(line.removesuffix(":"), [])
         elif found and line[:3].strip():
