@@ -19,13 +19,13 @@ factors that a request may have gone by is a doubt. So is what needs the ring, w
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from schemaquake.checkers.evidence.evidence import Evidence
-from schemaquake.checkers.evidence.topology_operations import TopologyOperation
+from schemaquake.checkers.evidence.topology_operations import Around, TopologyOperation
 from schemaquake.checkers.findings.argument import Argument, label
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import listing, phase_text
@@ -138,6 +138,14 @@ class _Moment:
             self.examples.append((partition, flaw, check))
 
 
+class _WriteKind(NamedTuple):
+    """What acknowledged writes have in common that checks owe alike."""
+
+    level: str
+    by: Moment
+    around: Around
+
+
 @dataclass(frozen=True)
 class _Case:
     """The evidence, as this checker reads it."""
@@ -169,13 +177,39 @@ class _Case:
         losses = self.evidence.notes.losses
         return losses.around(since, since).lost_until(losses.around(until, until))
 
-    def certain(self, write: BulkWrite, check: Check, *, possibly: bool = False) -> bool:
-        """Return whether the check must show the write, or a later one; `possibly`: by one of the factors that both may have gone by."""
-        if write.acknowledged is None or write.acknowledged >= check.invoked:
-            return False
-        lost = self.lost(write.invoked, check.completed)
-        by, read_by = self.moment(write), self.series.moment(check.node, check.invoked, check.completed)
-        return self.series.share(write.level, by, check.level, read_by, lost=lost, certain=not possibly)
+    def duty(self, check: Check, *, possibly: bool = False) -> Callable[[BulkWrite], bool]:
+        """Return what tells if the check must show a write, or a later one; `possibly`: by one of the factors that both may have gone by.
+
+        Writes of one kind are owed alike, so that a check with thousands of writes asks a few times only.
+        """
+        read_by = self.series.moment(check.node, check.invoked, check.completed)
+        later = self.evidence.notes.losses.around(check.completed, check.completed)
+        owed: dict[_WriteKind, bool] = {}
+
+        def must_show(write: BulkWrite) -> bool:
+            if write.acknowledged is None or write.acknowledged >= check.invoked:
+                return False
+            kind = self.kind(write)
+            if kind not in owed:
+                lost = kind.around.lost_until(later)
+                owed[kind] = self.series.share(
+                    kind.level, kind.by, check.level, read_by, lost=lost, certain=not possibly
+                )
+            return owed[kind]
+
+        return must_show
+
+    def kind(self, write: BulkWrite) -> _WriteKind:
+        """Return what a write has in common with others that every check owes alike; it was acknowledged."""
+        found = self._kinds.get(write.index)
+        if found is None:
+            around = self.evidence.notes.losses.around(write.invoked, write.invoked)
+            found = self._kinds[write.index] = _WriteKind(write.level, self.moment(write), around)
+        return found
+
+    @cached_property
+    def _kinds(self) -> dict[int, _WriteKind]:
+        return {}
 
     def moment(self, write: BulkWrite) -> Moment:
         """Return the factors that an acknowledged write may have gone by."""
@@ -199,10 +233,9 @@ class _Case:
 
 def _judge_check(case: _Case, check: Check) -> Iterator[tuple[int, Flaw]]:
     """Yield the flaws of one check, each with its partition."""
+    must_show = case.duty(check)
     for partition, runs in _read_runs(case, check):
-        flaws = judge_reading(
-            partition, list(runs), completed=check.completed, certain=lambda write: case.certain(write, check)
-        )
+        flaws = judge_reading(partition, list(runs), completed=check.completed, certain=must_show)
         for flaw in flaws:
             yield partition.number, flaw
     for partition_number, *_ in check.strange:
@@ -217,18 +250,12 @@ def _read_runs(case: _Case, check: Check) -> Iterator[tuple[Partition, Sequence[
 
 def _find_possible(case: _Case, check: Check, flawed: Collection[int]) -> Iterator[tuple[int, Flaw, Check]]:
     """Yield flaws that the check has only by some of the replication factors, the first of each partition; `flawed` has others."""
+    may_show = case.duty(check, possibly=True)
     for partition, runs in _read_runs(case, check):
         if partition.number in flawed:
             continue
-        possible = next(
-            judge_reading(
-                partition,
-                list(runs),
-                completed=check.completed,
-                certain=lambda w: case.certain(w, check, possibly=True),
-            ),
-            None,
-        )
+        flaws = judge_reading(partition, list(runs), completed=check.completed, certain=may_show)
+        possible = next(flaws, None)
         if possible is not None:
             yield partition.number, possible, check
 
