@@ -58,7 +58,7 @@ def _crash_table(
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Kill one node of Cassandra 0.7 to 1.0 at each step of a schema change, start it again, and compare what is left with what these versions promise for a crash at that step."""
+    """Kill one node of Cassandra 0.7 to 1.0 at each step of a schema change, start it again, and compare the outcome with the design."""
     configure_logging(verbose=verbose)
     # Imported here, because every other command of schemaquake would wait for them.
     from schemaquake.clusters.systems.system import parse_system  # noqa: PLC0415
@@ -134,7 +134,7 @@ def _table(system: str, rows: list[Row]) -> Table:
     from rich.table import Table  # noqa: PLC0415 - as above
 
     table = Table(title=f"killed at every step of a migration: {system}", show_lines=True)
-    for name in ("died after", "change", "the 0.7 document says", "as it says", "what happened"):
+    for name in ("died after", "change", "the design says", "as it says", "what happened"):
         table.add_column(name, ratio=3 if name[:3] in {"the", "wha"} else 1)
     for row in rows:
         says = "\n".join(f"{step.does}: {step.says}" for step in row.steps)

@@ -102,7 +102,7 @@ def render_markdown(system: str, tries: Sequence[Evidence], command: str) -> str
         "",
         f"{len(tries)} tries: one node, a schema change, kill -9 in the middle of it, a start. `{command}`",
         "",
-        "| died after | change | the 0.7 document says | tries | as it says | what happened |",
+        "| died after | change | the design says | tries | as it says | what happened |",
         "|---|---|---|---|---|---|",
     ]
     rows = list(rows_of(tries))
