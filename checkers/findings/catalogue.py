@@ -28,11 +28,13 @@ __all__ = [
     "anomaly",
     "counted_by_runs",
     "finders",
+    "halts_changes",
     "prominence_of",
     "scope_of",
 ]
 
 AnomalyScope: TypeAlias = Literal["object", "node", "cluster"]
+Elsewhere: TypeAlias = Literal["never", "stopped", "divided"]
 
 _FILE: Final = "anomalies.toml"
 
@@ -64,6 +66,13 @@ class AnomalyType:
     """Place in a report: the highest first, among equals the most frequent. Negative: after everything else."""
     follows_from: tuple[str, ...] = ()
     """Anomaly types that are known to bring this one about."""
+    halts_changes: bool = False
+    """True if a node may apply no schema change of any keyspace afterwards (see `schemaquake.workloads.races.racing_ddl`)."""
+    elsewhere: Elsewhere = "never"
+    """Whether it is then seen in other keyspaces, too.
+
+    `stopped`: on such nodes. `divided`: there, if nodes also no longer merge what others have, so that each side lacks the other's changes.
+    """
 
     @property
     def references(self) -> tuple[str, ...]:
@@ -112,8 +121,9 @@ def _type(name: str, entry: Mapping[str, Any], package: str) -> AnomalyType:
         known = AnomalyType(name=name, **values)
     except TypeError as error:  # names the field that is missing, or that there is not
         raise PlanError(f"{where}: {error}") from error
-    if known.scope not in get_args(AnomalyScope):
-        raise PlanError(f'{where}: a scope is {" or ".join(get_args(AnomalyScope))}, not "{known.scope}"')
+    for field, value, legal in (("scope", known.scope, AnomalyScope), ("elsewhere", known.elsewhere, Elsewhere)):
+        if value not in get_args(legal):
+            raise PlanError(f'{where}: {field} is {" or ".join(get_args(legal))}, not "{value}"')
     return known
 
 
@@ -132,6 +142,12 @@ def scope_of(name: str) -> AnomalyScope:
 def counted_by_runs(name: str) -> bool:
     """Tell if a rate of that type counts runs and not races."""
     return scope_of(name) != "object"
+
+
+def halts_changes(name: str) -> bool:
+    """Tell if a node may apply no schema change any more after an anomaly of that type."""
+    known = CATALOGUE.get(name)
+    return known is not None and known.halts_changes
 
 
 @cache

@@ -12,6 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import chain
 from typing import Any, Final
 
@@ -20,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemaquake.checkers.evidence.notes import Notes
-from schemaquake.checkers.findings.catalogue import prominence_of
+from schemaquake.checkers.findings.catalogue import CATALOGUE, halts_changes, prominence_of
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.model.operation import NEMESIS
 from schemaquake.harness.model.plan import Plan
@@ -41,7 +42,6 @@ from schemaquake.results.summary.summarise import read_summary
 from schemaquake.results.wording import shortened
 
 __all__ = [
-    "LEAVES",
     "BatchFacts",
     "FoundCause",
     "RaceFacts",
@@ -62,27 +62,6 @@ _NEVER_RESTARTED: Final = "unread: no node of its cluster started again"
 _EXPLANATION_MOST: Final = 1500
 _DOUBT_MOST: Final = 200
 _SYMPTOMS_MOST: Final = 8
-LEAVES: Final = frozenset(
-    {
-        *("dangling-type", "dangling-function", "dangling-index-target", "headless-table", "bad-primary-key"),
-        *("merged-definitions", "memory-disk-divergence", "node-will-not-start"),
-    }
-)
-"""Anomalies after which a node may apply no schema change of any keyspace (see `schemaquake.workloads.races.racing_ddl`)."""
-_SPREADS: Final = frozenset(
-    {
-        *("memory-disk-divergence", "vanished-object", "invisible-change", "unreadable-table", "unwritable-table"),
-        *("unexpected-log-error", "node-will-not-start", "hidden-divergence", "unavailable"),
-    }
-)
-"""What is then seen in keyspaces that raced later."""
-_ONE_SIDED: Final = frozenset(
-    {
-        *("resurrected-object", "vanished-object", "unexplained-definition", "unexplained-sighting", "older-sighting"),
-        *("lost-column", "undead-column", "lost-field", "lost-option", "schema-disagreement"),
-    }
-)
-"""What is then seen, too, where nodes no longer merge what others have: each side lacks the other's later changes."""
 _FOLLOWS: Final = frozenset({"non-linearizable-ddl"})
 """What follows from it in the same keyspace, and is no consequence by itself."""
 
@@ -268,6 +247,13 @@ def is_divided(shown: Iterable[Anomaly | Symptom]) -> bool:
     return any(one.type == "schema-disagreement" for one in shown)
 
 
+@cache
+def _seen_elsewhere(*, divided: bool) -> frozenset[str]:
+    """List what an anomaly that stops a node's changes may show in other keyspaces; `divided`: nodes no longer merge what others have."""
+    ways = {"stopped", "divided"} if divided else {"stopped"}
+    return frozenset(name for name, known in CATALOGUE.items() if known.elsewhere in ways)
+
+
 def without_consequences(races: Sequence[RaceFacts], *, at_once: int = 1, divided: bool = False) -> Iterator[RaceFacts]:
     """Put in doubt each race that shows nothing but what another race may have brought over its cluster.
 
@@ -275,9 +261,9 @@ def without_consequences(races: Sequence[RaceFacts], *, at_once: int = 1, divide
     any other of the same round. `divided` is True if nodes still had different schemas in the end: they may no longer have merged each
     other's changes.
     """
-    spreads = _SPREADS | _FOLLOWS | (_ONE_SIDED if divided else frozenset())
+    spreads = _FOLLOWS | _seen_elsewhere(divided=divided)
     types = [{symptom.type for symptom in race.symptoms} for race in races]
-    poisonous = [place for place, shown in enumerate(types) if shown & LEAVES]
+    poisonous = [place for place, shown in enumerate(types) if any(map(halts_changes, shown))]
     for place, (race, shown) in enumerate(zip(races, types, strict=True)):
         others = [other for other in poisonous if other != place and other // at_once <= place // at_once]
         if others and shown - _FOLLOWS and shown <= spreads:

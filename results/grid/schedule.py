@@ -21,8 +21,8 @@ from contextlib import suppress
 from random import Random
 from typing import Final
 
-from schemaquake.checkers.findings.catalogue import CATALOGUE, scope_of
-from schemaquake.results.grid.facts import LEAVES, BatchFacts
+from schemaquake.checkers.findings.catalogue import CATALOGUE, halts_changes, scope_of
+from schemaquake.results.grid.facts import BatchFacts
 from schemaquake.results.grid.folder import DoneBatch
 from schemaquake.results.grid.plan import Batch, GridPlan
 from schemaquake.results.grid.tally import counted_races
@@ -146,7 +146,9 @@ class GridSchedule:
         undecided = {race.cell for race in counted_races(done) if race.doubts and not race.symptoms}
         system = done.unit.system
         self._raced.update((system, name) for cell in raced for name in (cell, *_statements(cell)))
-        poisonous = [race.cell for race in done.facts.races if LEAVES & {symptom.type for symptom in race.symptoms}]
+        poisonous = [
+            race.cell for race in done.facts.races if any(halts_changes(symptom.type) for symptom in race.symptoms)
+        ]
         # Each such batch has decided the race that poisoned its cluster, so this ends.
         excused: set[str] = undecided if poisonous else set()
         if not poisonous and raced and len(raced) < len(done.unit.cells):

@@ -8,7 +8,15 @@ import pytest
 from known_bugs import BUGS, findings
 from plugins import distribution, on_path
 
-from schemaquake.checkers.findings.catalogue import CATALOGUE, AnomalyType, anomaly, finders, prominence_of, scope_of
+from schemaquake.checkers.findings.catalogue import (
+    CATALOGUE,
+    AnomalyType,
+    anomaly,
+    finders,
+    halts_changes,
+    prominence_of,
+    scope_of,
+)
 from schemaquake.harness.errors import PlanError
 from schemaquake.harness.registry import load, load_all
 
@@ -154,3 +162,24 @@ def test_a_catalogue_from_outside_that_is_wrong_is_refused_by_name(outside, text
     with pytest.raises(PlanError) as refused:
         len(CATALOGUE)
     assert all(name in str(refused.value) for name in names)
+
+
+def test_what_halts_changes_and_what_is_then_seen_elsewhere() -> None:
+    halting = {name for name, known in CATALOGUE.items() if known.halts_changes}
+    assert halting == {
+        *("dangling-type", "dangling-function", "dangling-index-target", "headless-table", "bad-primary-key"),
+        *("merged-definitions", "memory-disk-divergence", "node-will-not-start"),
+    }
+    assert all(map(halts_changes, halting))
+    assert not halts_changes("unheard-of")
+    ways = {
+        way: {name for name, known in CATALOGUE.items() if known.elsewhere == way} for way in ("stopped", "divided")
+    }
+    assert ways["stopped"] == {
+        *("memory-disk-divergence", "vanished-object", "invisible-change", "unreadable-table", "unwritable-table"),
+        *("unexpected-log-error", "node-will-not-start", "hidden-divergence", "unavailable"),
+    }
+    assert ways["divided"] == {
+        *("resurrected-object", "unexplained-definition", "unexplained-sighting", "older-sighting", "lost-column"),
+        *("undead-column", "lost-field", "lost-option", "schema-disagreement"),
+    }
