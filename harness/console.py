@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -22,13 +22,24 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-__all__ = ["clock_of_the_command", "configure_logging", "progress", "stderr", "stdout", "write_line"]
+__all__ = [
+    "changing_line",
+    "clock_of_the_command",
+    "configure_logging",
+    "lines_of_the_command",
+    "progress",
+    "stderr",
+    "stdout",
+    "write_line",
+]
 
 log = logging.getLogger(__name__)
 
 _CLOCK: Final = "_SCHEMAQUAKE_BEGAN"
 _BEGAN: Final = float(os.environ.get(_CLOCK) or time.monotonic())
 """When the command began, s of the machine's monotonic clock: lines count from there, in the processes that it starts, too."""
+_LINES: Final = "_SCHEMAQUAKE_LINES"
+"""The variable of the environment that holds the level from which a process that is started prints lines."""
 _LINE_EVERY_S: Final = 30.0
 _STANDARD: Final = frozenset(logging.LogRecord("", 0, "", 0, "", None, None).__dict__) | {
     "message",
@@ -36,6 +47,10 @@ _STANDARD: Final = frozenset(logging.LogRecord("", 0, "", 0, "", None, None).__d
     "taskName",
 }
 _STYLES: Final = {logging.WARNING: "yellow", logging.ERROR: "bold red", logging.DEBUG: "dim"}
+
+
+_brief = False
+_of_children = logging.INFO
 
 
 @cache
@@ -75,8 +90,11 @@ def _console(*, to_stderr: bool) -> Console:
 def progress(phase: str, *, limit_s: float | None = None) -> Iterator[None]:
     """Show the progress of `phase` while the block runs: a bar on a terminal, a log line at intervals elsewhere.
 
-    `limit_s` is the expected duration; with it the time left is shown.
+    Shows nothing in a command that is brief, which has a line of its own. `limit_s` is the expected duration; with it the time left is shown.
     """
+    if _brief:
+        yield
+        return
     console = stderr()
     ended = threading.Event()
     show = _bar if console.is_terminal else _plain_lines
@@ -87,6 +105,19 @@ def progress(phase: str, *, limit_s: float | None = None) -> Iterator[None]:
     finally:
         ended.set()
         shown.join()
+
+
+@contextmanager
+def changing_line(first: str) -> Iterator[Callable[[str], None]]:
+    """Yield a function that shows progress on standard error: in one changing line on a terminal, in plain lines elsewhere."""
+    console = stderr()
+    if not console.is_terminal:
+        yield lambda text: console.print(text, markup=False)
+        return
+    from rich.text import Text  # noqa: PLC0415 - as above
+
+    with console.status(Text(first)) as status:
+        yield lambda text: status.update(Text(text))
 
 
 def _bar(phase: str, limit_s: float | None, ended: threading.Event) -> None:
@@ -124,15 +155,31 @@ def clock_of_the_command() -> Mapping[str, str]:
     return {_CLOCK: repr(_BEGAN)}
 
 
-def configure_logging(json_file: Path | None = None, *, verbose: bool = False) -> None:
-    """Log one line an event to standard error, and every event as JSON to `json_file`. For entry points only."""
+def lines_of_the_command() -> Mapping[str, str]:
+    """Return the variable of the environment by which a process that is started prints as many lines as this one does."""
+    return {_LINES: str(_of_children)}
+
+
+def configure_logging(json_file: Path | None = None, *, verbose: bool = False, brief: bool = False) -> None:
+    """Log one line an event to standard error, and every event as JSON to `json_file`. For entry points only.
+
+    `verbose` prints every step; `brief` only what goes wrong with the command itself, and of the processes that it starts only what
+    ends them. Without either: as the process that started this one does.
+    """
+    global _brief, _of_children  # noqa: PLW0603 - there is one standard error
+    inherited = os.environ.get(_LINES, "")
+    level = int(inherited) if inherited.isdecimal() else logging.INFO
+    if verbose or brief:
+        level = logging.DEBUG if verbose else logging.WARNING
+    _brief = level > logging.INFO
+    _of_children = logging.ERROR if _brief else level
     logging.raiseExceptions = False  # a log that cannot be written ends no thread that is to heal
     root = logging.getLogger()
     root.setLevel(logging.DEBUG)
     for handler in list(root.handlers):
         root.removeHandler(handler)
     lines = _Lines()
-    lines.setLevel(logging.DEBUG if verbose else logging.INFO)
+    lines.setLevel(level)
     root.addHandler(lines)
     if json_file is not None:
         file = logging.FileHandler(json_file, encoding="utf-8")

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -14,14 +11,13 @@ from schemaquake.harness.cli.completion import complete_systems
 from schemaquake.harness.cli.examples import examples
 from schemaquake.harness.cli.options import AsJson, OwnDistribution
 from schemaquake.harness.cli.sections import PREPARE, Command
-from schemaquake.harness.console import stderr
+from schemaquake.harness.console import changing_line
 from schemaquake.harness.errors import PlanError
 
 if TYPE_CHECKING:
     from schemaquake.clusters.distribution.distribution import Distribution
-    from schemaquake.clusters.distribution.fetch import Progress
 
-__all__ = ["progress_to_stderr", "register"]
+__all__ = ["register"]
 
 
 def register(app: typer.Typer) -> None:
@@ -68,7 +64,7 @@ def fetch_systems(
         raise PlanError("--distribution is one version: name one system")
     if distribution is not None and check_only:
         raise PlanError("--verify checks the cache: it cannot be used together with --distribution")
-    with progress_to_stderr() as progress:
+    with changing_line("looking into the cache") as progress:
         if check_only:
             fetched = [verify(version) for version in versions]
         else:
@@ -101,15 +97,3 @@ def _document(distribution: Distribution) -> dict[str, Any]:
         "jars": [str(jar) for jar in distribution.class_path],
         "bytes": sum(jar.stat().st_size for jar in distribution.class_path),
     }
-
-
-@contextmanager
-def progress_to_stderr() -> Iterator[Progress]:
-    """Show progress on standard error: one changing line on a terminal, plain lines elsewhere."""
-    if not sys.stderr.isatty():
-        yield lambda text: typer.echo(text, err=True)
-        return
-    from rich.text import Text  # noqa: PLC0415 - as above
-
-    with stderr().status(Text("looking into the cache")) as status:
-        yield lambda text: status.update(Text(text))

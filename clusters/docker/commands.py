@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from schemaquake.clusters.distribution.commands import progress_to_stderr
 from schemaquake.harness.cli.completion import complete_systems
 from schemaquake.harness.cli.examples import examples
 from schemaquake.harness.cli.options import NAME, SYSTEM, URL, AsJson, OwnDistribution
 from schemaquake.harness.cli.sections import PREPARE, Command
+from schemaquake.harness.console import changing_line
 
 __all__ = ["register"]
 
@@ -73,7 +73,7 @@ def image(
     chosen = parse_system(system)
     engine = DockerEngine.connect(host)
     try:
-        with progress_to_stderr() as progress:
+        with changing_line("looking into the cache") as progress:
             built = build_image(
                 engine, chosen, base=base, suite=suite, mirror=mirror, distribution=distribution, progress=progress
             )

@@ -21,7 +21,7 @@ from typing import Any, Final
 import orjson
 
 import schemaquake
-from schemaquake.harness.console import clock_of_the_command
+from schemaquake.harness.console import clock_of_the_command, lines_of_the_command
 from schemaquake.harness.errors import DamagedFile, ExitCode, HistoryError, PlanError
 from schemaquake.harness.faults.schedule import compose
 from schemaquake.harness.model.plan import CLUSTER_FILE, Plan
@@ -145,7 +145,7 @@ def _wait(argv: list[str], folder: Path) -> bool:
 
     Returns True if there was a signal.
     """
-    environment = {**os.environ, "PYTHONUNBUFFERED": "1", **clock_of_the_command()}
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1", **clock_of_the_command(), **lines_of_the_command()}
     interrupted = False
 
     def pass_on(number: int, _frame: FrameType | None) -> None:

@@ -31,7 +31,7 @@ def register(app: typer.Typer) -> None:
         rich_help_panel=PUBLISH,
         epilog=examples(
             "schemaquake bundle runs/latest",
-            "schemaquake bundle runs/latest --to drop-type.zip --sign ~/.ssh/id_ed25519",
+            "schemaquake bundle runs/latest --to drop-type.sqz.zip --sign ~/.ssh/id_ed25519",
             page="docs/publish.md",
         ),
     )(_bundle)
@@ -40,8 +40,8 @@ def register(app: typer.Typer) -> None:
         cls=Command,
         rich_help_panel=PUBLISH,
         epilog=examples(
-            "schemaquake verify drop-type.zip",
-            "schemaquake verify drop-type.zip --signers allowed_signers --repeat 3",
+            "schemaquake verify drop-type.sqz.zip",
+            "schemaquake verify drop-type.sqz.zip --signers allowed_signers --repeat 3",
             page="docs/publish.md",
         ),
     )(_verify)

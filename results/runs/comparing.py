@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -31,7 +31,7 @@ from schemaquake.results.runs.execution import FinishedRun, RecordedRun, conclud
 from schemaquake.results.store.atomic import make_wanted_folder, write_bytes
 from schemaquake.results.summary.summarise import read_summary
 
-__all__ = ["ComparedRuns", "compare_runs", "print_comparison", "run_all"]
+__all__ = ["Attempt", "ComparedRuns", "compare_runs", "print_comparison", "run_all"]
 
 log = logging.getLogger(__name__)
 
@@ -88,10 +88,19 @@ class ComparedRuns:
         }
 
 
-def run_all(plans: Sequence[Plan], runs: Path, *, engine: str, limit_s: float = 120) -> list[Attempt]:
+def run_all(
+    plans: Sequence[Plan],
+    runs: Path,
+    *,
+    engine: str,
+    limit_s: float = 120,
+    begun: Callable[[Plan], None] | None = None,
+    ended: Callable[[Attempt], None] | None = None,
+) -> list[Attempt]:
     """Carry out every plan; a plan that cannot be run does not stop the others. Each is judged while the next one's cluster boots.
 
-    None begins after one that was interrupted.
+    None begins after one that was interrupted. `begun` is called with each plan before it is run, `ended` with what came of it, from
+    another thread.
     Raises PlanError if `runs` cannot be made.
     """
     make_wanted_folder(runs)
@@ -103,22 +112,29 @@ def run_all(plans: Sequence[Plan], runs: Path, *, engine: str, limit_s: float = 
                 attempts.append(Attempt(plan=plan, run=None, refusal=_NEVER_BEGAN))
                 continue
             log.info("plan", extra={"number": f"{number} of {len(plans)}", "system": plan.system})
+            if begun is not None:
+                begun(plan)
             try:
                 recorded = record(plan, runs, tell=tell_on(stderr()))
             except SchemaquakeError as error:
                 attempts.append(_refused(plan, error))
             else:
                 interrupted = recorded.outcome.interrupted
-                attempts.append(judging.submit(_concluded, recorded, engine=engine, limit_s=limit_s))
+                attempts.append(judging.submit(_concluded, recorded, engine=engine, limit_s=limit_s, ended=ended))
     return [one if isinstance(one, Attempt) else one.result() for one in attempts]
 
 
-def _concluded(recorded: RecordedRun, *, engine: str, limit_s: float) -> Attempt:
+def _concluded(
+    recorded: RecordedRun, *, engine: str, limit_s: float, ended: Callable[[Attempt], None] | None
+) -> Attempt:
     try:
         run = conclude_recorded(recorded, engine=engine, limit_s=limit_s)
     except SchemaquakeError as error:
         return _refused(recorded.plan, error)
-    return Attempt(plan=recorded.plan, run=run, refusal=run.error)
+    attempt = Attempt(plan=recorded.plan, run=run, refusal=run.error)
+    if ended is not None:
+        ended(attempt)
+    return attempt
 
 
 def _refused(plan: Plan, error: SchemaquakeError) -> Attempt:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -22,9 +23,13 @@ from schemaquake.harness.cli.options import (
     time_of_main_phase,
 )
 from schemaquake.harness.cli.sections import RUN, Command
-from schemaquake.harness.console import configure_logging, stderr
+from schemaquake.harness.console import changing_line, configure_logging, stderr
 from schemaquake.harness.errors import ExitCode
 from schemaquake.results.runs.option_lists import named_values, split
+from schemaquake.results.wording import counted
+
+if TYPE_CHECKING:
+    from schemaquake.results.runs.comparing import Attempt
 
 __all__ = ["register"]
 
@@ -61,7 +66,7 @@ def _simulate(
     verbose: Verbose = False,
 ) -> None:
     """Run the same races on simulated Cassandra 5.0 and 6.0, in seconds, without Java, and compare both on one page."""
-    configure_logging(verbose=verbose)
+    configure_logging(verbose=verbose, brief=not verbose)
     from schemaquake.harness.installed_options import refuse_undeclared  # noqa: PLC0415 - every other command would wait for it
     from schemaquake.harness.model.plan import Plan  # noqa: PLC0415 - as above
     from schemaquake.harness.run.applicability import refuse_inapplicable  # noqa: PLC0415 - as above
@@ -87,8 +92,29 @@ def _simulate(
     refuse_undeclared(options, workloads=workloads, nemeses=plans[0].nemeses, cluster=_CLUSTER)
     for plan in plans:
         refuse_inapplicable(plan)
-    compared = compare_runs(run_all(plans, runs, engine="local", limit_s=60), runs)
+    with nullcontext(_say_nothing) if verbose else changing_line("simulating") as show:
+        attempts = run_all(
+            plans,
+            runs,
+            engine="local",
+            limit_s=60,
+            begun=lambda plan: show(f"{plan.system}: {', '.join(plan.workloads)}, seed {plan.seed}"),
+            ended=lambda attempt: show(_describe(attempt)),
+        )
+    compared = compare_runs(attempts, runs)
     if as_json:
         print_json(compared.document())
     print_comparison(compared, stderr())
     raise typer.Exit(ExitCode.VALID if compared.completed else ExitCode.CRASHED)
+
+
+def _say_nothing(_text: str) -> None:
+    """Show nothing: every step has a line already."""
+
+
+def _describe(attempt: Attempt) -> str:
+    run = attempt.run
+    if run is None or not run.completed:
+        return f"{attempt.plan.system}: not completed: {attempt.refusal}"
+    word = {True: "valid", False: "invalid", "unknown": "unknown"}[run.verdict.valid]
+    return f"{attempt.plan.system}: {word}, {counted(len(run.findings), 'finding', 'findings')}"

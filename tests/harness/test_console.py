@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 
-from schemaquake.harness.console import clock_of_the_command
+from schemaquake.harness.console import changing_line, clock_of_the_command, lines_of_the_command
 
 LINE = "import logging; from schemaquake.harness.console import configure_logging as c; c(); logging.getLogger('x').info('here')"
 
@@ -31,3 +31,46 @@ def test_a_process_that_is_started_counts_on() -> None:
 def test_a_command_of_its_own_counts_from_its_start() -> None:
     (name,) = clock_of_the_command()
     assert seconds_of_a_line({name: ""}) < 1000
+
+
+LEVELS = """
+import logging, os, subprocess, sys
+from schemaquake.harness.console import configure_logging, lines_of_the_command, progress
+configure_logging(**{})
+with progress("racing", limit_s=1):
+    pass
+for level in ("debug", "info", "warning", "error"):
+    getattr(logging.getLogger("x"), level)("a line of level " + level)
+if len(sys.argv) > 1:
+    code = sys.argv[1].replace("**" + "{}", "")
+    subprocess.run([sys.executable, "-c", code], env={**os.environ, **lines_of_the_command()}, check=True)
+"""
+
+
+def levels_of(**settings: bool) -> tuple[list[str], list[str]]:
+    """The levels of the lines that a command prints, and those of a process that it starts."""
+    code = LEVELS.replace("**{}", f"**{settings}")
+    argv = [sys.executable, "-c", code, LEVELS]
+    found = re.findall(
+        r"a line of level (\w+)", subprocess.run(argv, capture_output=True, text=True, check=True).stderr
+    )
+    second = len(found) - found[::-1].index("error") - 1
+    ends = found.index("error") + 1
+    return found[:ends], found[ends : second + 1]
+
+
+def test_a_command_prints_steps_and_a_brief_one_what_goes_wrong() -> None:
+    assert levels_of() == (["info", "warning", "error"],) * 2
+    assert levels_of(verbose=True) == (["debug", "info", "warning", "error"],) * 2
+    assert levels_of(brief=True) == (["warning", "error"], ["error"])
+
+
+def test_progress_of_a_brief_command_is_a_line_each_where_there_is_no_terminal(capsys) -> None:
+    with changing_line("simulating") as show:
+        show("n1 [of 2]")
+        show("n2")
+    assert capsys.readouterr().err == "n1 [of 2]\nn2\n"
+
+
+def test_the_lines_of_a_process_are_those_of_the_command_that_starts_it() -> None:
+    assert [name.startswith("_SCHEMAQUAKE") for name in lines_of_the_command()] == [True]
