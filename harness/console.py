@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import orjson
 
@@ -75,15 +75,22 @@ def write_line(text: str) -> None:
 def _console(*, to_stderr: bool) -> Console:
     from rich.console import Console, ConsoleOptions, RenderableType  # noqa: PLC0415 - many commands print nothing
     from rich.segment import Segment  # noqa: PLC0415 - as above
+    from rich.table import Table  # noqa: PLC0415 - as above
 
     class Plain(Console):
         """A console through which names can be printed that come from files and from other people's servers."""
 
         def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+            if isinstance(renderable, Table):
+                for column in renderable.columns:
+                    if column.overflow == "ellipsis":
+                        column.overflow = "fold"  # half of a finding's id is none
             for segment in super().render(renderable, options):
                 yield segment if segment.control else segment._replace(text=printable(segment.text))
 
-    return Plain(stderr=to_stderr, highlight=False, soft_wrap=True, markup=False, emoji=False)
+    # Rich leaves out colours alone where NO_COLOR is set; bold and dim letters are codes, too.
+    colors: Literal["auto"] | None = None if os.environ.get("NO_COLOR") else "auto"
+    return Plain(stderr=to_stderr, highlight=False, soft_wrap=True, markup=False, emoji=False, color_system=colors)
 
 
 @contextmanager

@@ -74,3 +74,32 @@ def test_progress_of_a_brief_command_is_a_line_each_where_there_is_no_terminal(c
 
 def test_the_lines_of_a_process_are_those_of_the_command_that_starts_it() -> None:
     assert [name.startswith("_SCHEMAQUAKE") for name in lines_of_the_command()] == [True]
+
+
+TABLE = """
+from rich.table import Table
+from schemaquake.harness.console import stderr
+table = Table("finding", box=None, header_style="dim")
+table.add_row("SQ-5I7VPJD4-and-more-than-fits-into-the-column")
+stderr().print(table)
+stderr().print("INVALID", style="bold red")
+"""
+
+
+def printed(code: str, **environment: str) -> str:
+    """What a process prints to standard error."""
+    clean = {name: text for name, text in os.environ.items() if name not in {"NO_COLOR", "FORCE_COLOR", "COLUMNS"}}
+    argv = [sys.executable, "-c", code]
+    return subprocess.run(argv, env={**clean, **environment}, capture_output=True, text=True, check=True).stderr
+
+
+def test_without_colours_and_in_pipes_the_text_is_plain() -> None:
+    terminal = {"FORCE_COLOR": "1", "TERM": "xterm-256color"}
+    assert "\x1b[" in printed(TABLE, **terminal)
+    assert "\x1b" not in printed(TABLE, **terminal, NO_COLOR="1")
+    assert "\x1b" not in printed(TABLE)
+
+
+def test_a_table_on_a_narrow_terminal_loses_no_letter() -> None:
+    text = printed(TABLE, COLUMNS="24")
+    assert "".join(text.partition("finding")[2].split()) == "SQ-5I7VPJD4-and-more-than-fits-into-the-columnINVALID"
