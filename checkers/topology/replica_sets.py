@@ -139,7 +139,7 @@ class _Moment:
 
 
 class _WriteKind(NamedTuple):
-    """What acknowledged writes have in common that checks owe alike."""
+    """A kind of acknowledged writes, which every check owes alike."""
 
     level: str
     by: Moment
