@@ -26,7 +26,6 @@ from schemaquake.harness.cli.sections import RUN, Command
 from schemaquake.harness.console import changing_line, configure_logging, stderr
 from schemaquake.harness.errors import ExitCode
 from schemaquake.results.runs.option_lists import named_values, split
-from schemaquake.results.wording import counted
 
 if TYPE_CHECKING:
     from schemaquake.results.runs.comparing import Attempt
@@ -113,6 +112,8 @@ def _say_nothing(_text: str) -> None:
 
 
 def _describe(attempt: Attempt) -> str:
+    from schemaquake.results.wording import counted  # noqa: PLC0415 - as above
+
     run = attempt.run
     if run is None or not run.completed:
         return f"{attempt.plan.system}: not completed: {attempt.refusal}"
