@@ -69,6 +69,27 @@ class LocalProvider:
             when_busy=recipe_for(systems[0]).when_busy,
         )
 
+    def unstarted(self, plan: Plan) -> LocalCluster:
+        """Return a cluster of the plan of which no file is there, to be asked what it lacks. Raises PlanError."""
+        system, *others = (parse_system(name) for name in systems_of(plan))
+        wanted = _required(plan.workloads)
+        nothing = Path("/nonexistent")
+        return LocalCluster(
+            system,
+            recipe_for(system, wanted=wanted),
+            java=nothing,
+            class_path=[],
+            folder=nothing,
+            names=plan.node_names,
+            spares=plan.spare_names,
+            start_timeout_s=plan.start_timeout_s,
+            java_options=(),
+            others=[
+                InstalledVersion(system=other, recipe=recipe_for(other, wanted=wanted), java=nothing, class_path=[])
+                for other in others
+            ],
+        )
+
     def enclosure(self, folder: Path) -> Sequence[str]:  # noqa: ARG002 - other providers look at the run's folder
         """Build the command that puts the run's process into private namespaces."""
         return namespaces.enclosure()

@@ -60,7 +60,10 @@ def why_impossible(plan: Plan) -> str | None:
         why = lack(load("nemeses", name), cluster)
         if why is not None:
             able = [each for each in names("nemeses") if _is_possible(each, cluster)]
-            return f'nemesis "{name}" is not applicable to {plan.system}: {why}. Applicable: {", ".join(able)}.'
+            return (
+                f'nemesis "{name}" is not applicable to {plan.system} on --cluster {plan.cluster}: {why}. '
+                f"Applicable: {', '.join(able)}."
+            )
     return None
 
 

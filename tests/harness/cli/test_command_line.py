@@ -100,8 +100,20 @@ WRONG = [
     (
         "a nemesis that the system has no command for",
         [*SIMULATED, "--workload", "drop-type", "--nemesis", "kill,cms-reconfigure"],
-        'nemesis "cms-reconfigure" is not applicable to simulated:cassandra-5.0: simulated:cassandra-5.0 has no such change',
+        (
+            'nemesis "cms-reconfigure" is not applicable to simulated:cassandra-5.0 on --cluster simulated: '
+            "simulated:cassandra-5.0 has no such change"
+        ),
     ),
+    (
+        "a nemesis that a version of Cassandra has no command for",
+        [*RUN, "--nemesis", "cms-reconfigure"],
+        (
+            'nemesis "cms-reconfigure" is not applicable to cassandra:5.0.9 on --cluster local: cassandra:5.0.9 has no command '
+            "for it (reconfigure). Applicable: "
+        ),
+    ),
+    ("an upgrade to nothing", [*RUN, "--nemesis", "rolling-upgrade"], "rolling-upgrade"),
     (
         "one that a simulated cluster has no means for, and those that it has",
         [*SIMULATED, "--workload", "drop-type", "--nemesis", "fill-disk"],
