@@ -295,7 +295,7 @@ def _find_repeated(logs: Sequence[_Log]) -> Iterator[Anomaly]:
         last: dict[str, int] = {}
         for place, entry in enumerate(changes):
             later = changes[last.get(entry.id, place) + 1 : place]
-            between = [one for one in later if one.id != entry.id and _can_meet(log, one, entry)]
+            between = [one for one in later if _can_meet(log, one, entry)]
             if between:
                 having.setdefault((changes[last[entry.id]], *between, entry), []).append(log)
             last[entry.id] = place

@@ -328,3 +328,89 @@ def test_a_node_that_was_read_and_shows_no_log_is_a_doubt_and_so_is_one_whose_lo
         'restarted n2 version v1 {"epoch": 4}',
     ]
     assert verdict(*behind, *short, log("n2", LOG)).valid is True
+
+
+def test_it_vouches():
+    assert MetadataLog().vouches
+
+
+def test_a_log_that_alone_is_no_log_was_not_read():
+    assert [doubt.kind for doubt in verdict(log("n1", [["3", "4", "c"]], "settled")).doubts] == ["unread"]
+
+
+def test_a_node_that_shows_its_log_after_the_restart_alone_is_judged_there():
+    lines = [log("n1", LOG), log("n2", LOG, "restarted")]
+    result = verdict(*lines)
+    assert (result.valid, result.figures["last_epochs"]) == (
+        True,
+        {"settled": {"n1": 4}, "restarted": {"n1": 4, "n2": 4}},
+    )
+    versions = 'settled,restarted n1,n2 version v1 {"epoch": 4}'
+    assert [doubt.kind for doubt in verdict(versions, *lines).doubts] == ["unread"]
+
+
+def test_a_phase_in_which_nobody_shows_a_log_leaves_the_doubts_of_the_other():
+    versions = 'settled,restarted n1,n2 version v1 {"epoch": 4}'
+    assert verdict(versions, log("n1,n2", LOG, "restarted")).valid is True
+    assert [doubt.kind for doubt in verdict(versions, log("n1", LOG, "restarted")).doubts] == ["unread"]
+
+
+def test_a_log_that_was_read_later_than_the_epoch_may_go_on_after_it():
+    assert verdict('settled,restarted n1 version v1 {"epoch": 3}', log("n1", LOG)).valid is True
+    result = verdict('settled,restarted n1 version v1 {"epoch": 5}', log("n1", LOG))
+    assert [doubt.kind for doubt in result.doubts] == ["undecided", "undecided"]
+
+
+@pytest.mark.parametrize("between", ["b2", "d"])
+def test_a_repeated_change_is_found_whatever_the_id_of_the_one_between(between):
+    again = [*LOG[:3], [4, "4", between], [5, "4", "c"]]
+    assert [one.evidence["epochs"] for one in verdict(log("n1", again)).anomalies] == [[3, 5]]
+
+
+def test_a_log_that_has_an_epoch_twice_is_not_counted():
+    twice = [WHOLE[0], WHOLE[0], WHOLE[1]]
+    assert judged_run(RUN, log("n1", twice, "settled")).anomalies == ()
+    assert [one.type for one in judged_run(RUN, log("n1", SHORT, "settled")).anomalies] == ["unlogged-change"]
+
+
+def test_an_entry_that_is_there_after_the_restart_alone_was_lacking_before():
+    lines = [log("n1", SHORT, "settled"), log("n1", WHOLE, "restarted")]
+    found_then = judged_run([*RUN, RESTARTED], *lines).anomalies
+    assert [(one.type, one.evidence["phase"]) for one in found_then] == [("unlogged-change", "settled")]
+
+
+def test_a_change_after_the_reading_began_need_not_be_in_it():
+    late = change("create-table", 55, name="u", columns=[["k", "int", "partition_key"]])
+    assert judged_run([*RUN, *late], log("n1", WHOLE, "settled")).valid is True
+
+
+def test_what_a_coordinator_showed_before_it_took_a_change_is_the_boots():
+    booted = [[1, "1", "a"], [2, "5", "b"], [3, "4", "c"], [4, "4", "d"]]
+    seen = [epoch("n1", 1, 5), epoch("n1", 3, 12), log("n1", booted, "settled")]
+    assert judged_run(RUN, *seen).valid is True
+    booted[3:] = [[4, "5", "d"], [5, "4", "e"]]
+    assert judged_run(RUN, *seen[:2], log("n1", booted, "settled")).valid == "unknown"
+
+
+@pytest.mark.parametrize(("phase", "valid"), [("boot", True), ("fault", "unknown"), ("a", "unknown")])
+def test_only_a_start_of_the_boot_may_be_a_founder_that_joins(phase, valid):
+    started = f'@30 -- n2 info node-start {{"phase": "{phase}", "served": true, "seconds": 5}}'
+    entries = [*WHOLE, [4, "5", "d"]]
+    seen = [epoch("n1", 3, 22), log("n1", entries, "settled")]
+    assert judged_run([*ASKED, started, RUN[-1]], *seen).valid == valid
+
+
+@pytest.mark.parametrize(("ms", "valid"), [(30, True), (31, "unknown")])
+def test_a_change_of_the_instant_in_which_a_founder_was_started_may_be_older(ms, valid):
+    started = '@30 -- n2 info node-start {"phase": "boot", "served": true, "seconds": 5}'
+    raced = change("create-table", ms, name="u", columns=[["k", "int", "partition_key"]])
+    entries = [*WHOLE, [4, "4", "d"], [5, "5", "e"]]
+    seen = [epoch("n1", 4, ms + 3), log("n1", entries, "settled")]
+    assert judged_run([*ASKED, started, *raced, RUN[-1]], *seen).valid == valid
+
+
+def test_a_change_may_be_the_very_first_event():
+    first = change("create-keyspace", 0, replication={"class": "SimpleStrategy", "replication_factor": 1})
+    seen = [epoch("n1", 2, 3), log("n1", [*SHORT, [3, "5", "c"]], "settled")]
+    assert judged_run([*first, RUN[-1]], *seen).valid == "unknown"
+    assert judged_run([*first, RUN[-1]], seen[0], log("n1", SHORT, "settled")).valid is True
