@@ -256,3 +256,29 @@ def test_probes_are_judged_by_the_last_factor_and_what_the_changes_left() -> Non
     # Put while the last repair went on: a quorum of three has it.
     assert judge(*SERIES, put(1, 405, 7), final, probed(7, 7, None)).valid is True
     assert judge(*SERIES, put(1, 405, 7), final, probed(7, None, None)).valid is False
+
+
+@pytest.mark.parametrize(("completed", "valid"), [(101, False), (102, "unknown")])
+def test_changes_one_after_the_other_are_in_order_and_those_that_overlap_are_not(
+    completed: int, valid: bool | str
+) -> None:
+    """To one replica and back to three; the put and the get come after both, and owe one another nothing by one replica."""
+    down, up = altered(1, 99, process=90), altered(3, 101, process=91)
+    down[1] = down[1].replace("@100 ", f"@{completed} ")
+    changes = sorted([*down, *up], key=lambda line: int(line[1:].split()[0]))
+    assert judge(changes, put(1, 200, 7), get(2, 300, None, node="n1")).valid == valid
+
+
+@pytest.mark.parametrize(("changed_at", "accused"), [(509, True), (510, False), (515, False)])
+def test_probes_are_judged_if_the_last_change_was_asked_for_before_the_first_of_them(
+    changed_at: int, *, accused: bool
+) -> None:
+    """A put at ALL by two replicas, of which one has it when there are three."""
+    final = ['@500 -- info phase {"phase": "final-settled", "state": "begins"}']
+    probed = [
+        get(50 + at, 510 + 5 * at, value, f="probe", node=f"n{at + 1}", level="ONE")
+        for at, value in enumerate((7, None, None))
+    ]
+    parts = [altered(2, 100, process=90), put(1, 450, 7, "ALL"), altered(3, changed_at, process=91), final, *probed]
+    lines = sorted((line for part in parts for line in part), key=lambda line: int(line[1:].split()[0]))
+    assert [one.type for one in judge(lines).anomalies] == (["under-replicated-value"] if accused else [])
