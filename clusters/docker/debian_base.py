@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from typing import IO, Final
 from schemaquake.clusters.docker.engine import DockerEngine
 from schemaquake.harness.child_environment import FETCHING, child_environment
 from schemaquake.harness.errors import EnvironmentLacks, FetchError
+from schemaquake.harness.limited_command import run_limited
 
 __all__ = [
     "JAVA_LABEL",
@@ -50,6 +52,10 @@ _LEFT_OUT: Final = (
     "./usr/share/locale/*",
 )
 _TELL_EVERY_S: Final = 5
+_BOOTSTRAP_WITHIN_S: Final = 3600.0
+"""The limit of debootstrap, which takes some minutes from a mirror that is near."""
+_APT_WITHIN_S: Final = 60.0
+"""The limit of a question to apt, which only reads its configuration and lists."""
 # In namespaces of its own: its mounts end with it and never keep its folder from being deleted.
 _ALONE: Final = ("unshare", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child=SIGKILL")
 
@@ -154,15 +160,32 @@ def _bootstrap(root: Path, suite: str, mirror: str, progress: Callable[[str], No
     ]
     last: list[str] = []
     logged_at = time.monotonic()
+    overdue = threading.Event()
     with subprocess.Popen(
         argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=_environment()
     ) as process:
         assert process.stdout is not None
-        for line in process.stdout:
-            last = [*last[-4:], line.strip()]
-            if time.monotonic() - logged_at >= _TELL_EVERY_S:
-                logged_at = time.monotonic()
-                progress(line.strip())
+
+        def end() -> None:
+            overdue.set()
+            process.kill()  # and with it all that runs in its namespace
+
+        limit = threading.Timer(_BOOTSTRAP_WITHIN_S, end)
+        limit.start()
+        try:
+            for line in process.stdout:
+                last = [*last[-4:], line.strip()]
+                if time.monotonic() - logged_at >= _TELL_EVERY_S:
+                    logged_at = time.monotonic()
+                    progress(line.strip())
+            process.wait()
+        finally:
+            limit.cancel()
+    if overdue.is_set():
+        raise FetchError(
+            f"debootstrap of {suite} from {mirror}, run on this machine, did not end within {_BOOTSTRAP_WITHIN_S:g} s; it "
+            f"printed last: {' / '.join(last) or 'nothing'}. Try again, or name another mirror with --mirror."
+        )
     if process.returncode != 0:
         raise FetchError(f"debootstrap of {suite} failed: {' / '.join(last)}")
 
@@ -190,10 +213,11 @@ def _environment() -> Mapping[str, str]:
 
 
 def _said(*argv: str) -> str:
-    """Return what a command prints; empty if it does not exist or fails."""
+    """Return what a command of apt prints; empty if it does not exist or fails. Raises EnvironmentLacks if it hangs."""
     if shutil.which(argv[0]) is None:
         return ""
-    return subprocess.run(argv, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL).stdout
+    advice = "Run it by hand to see what holds it up, or name an image with a Java in it to build upon with --base"
+    return run_limited(argv, limit_s=_APT_WITHIN_S, advice=advice).stdout
 
 
 def _os_release() -> Mapping[str, str]:

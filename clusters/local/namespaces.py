@@ -25,6 +25,8 @@ SUBNET: Final = "10.77.0"
 """The cluster's /24 network, private to the enclosure, so that every run may use it."""
 
 _HARNESS_ADDRESS: Final = f"{SUBNET}.254"
+_PROBED_WITHIN_S: Final = 30.0
+"""The limit of one attempt at an enclosure, which takes milliseconds."""
 
 _run = partial(run_tool, failure="the cluster's private network could not be made")
 
@@ -47,17 +49,19 @@ def enclosure() -> list[str]:
     refusals = []
     for process in (["--pid", "--mount-proc"], []):
         attempt = ["unshare", *user, "--mount", "--net", *process, "--fork", "--kill-child=SIGKILL"]
-        probe = subprocess.run(
-            [
-                *attempt,
-                "sh",
-                "-c",
-                "mount -t tmpfs tmpfs /run && ip link add sqprobe type bridge && ip netns add sqprobe",
-            ],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        probing = "mount -t tmpfs tmpfs /run && ip link add sqprobe type bridge && ip netns add sqprobe"
+        try:
+            probe = subprocess.run(
+                [*attempt, "sh", "-c", probing],
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=_PROBED_WITHIN_S,
+                stdin=subprocess.DEVNULL,
+            )
+        except subprocess.TimeoutExpired:
+            refusals.append(f"{' '.join(attempt)}: `{probing}` did not end within {_PROBED_WITHIN_S:g} s")
+            continue
         if probe.returncode == 0:
             # setpriv: when the command that started the enclosure dies, however it dies, the enclosure dies with it.
             return ["setpriv", "--pdeathsig", "KILL", *attempt]

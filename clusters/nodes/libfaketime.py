@@ -6,12 +6,13 @@ The offset stands in a file that the library reads again every second, so a runn
 
 from __future__ import annotations
 
-import subprocess
 import time
 from collections.abc import Mapping
 from glob import glob
 from pathlib import Path
 from typing import Final
+
+from schemaquake.harness.limited_command import run_limited
 
 __all__ = ["PLACES", "environment", "find_library", "read_offset", "write_offset"]
 
@@ -22,6 +23,8 @@ PLACES: Final = (
     "/usr/local/lib/faketime/libfaketime.so.1",
 )
 """The paths at which distributions install the library, as patterns of a shell."""
+_DATE_WITHIN_S: Final = 30.0
+"""The limit of one `date`, which takes milliseconds; under a library that does not suit the C library it may spin for good."""
 
 
 def find_library() -> Path | None:
@@ -51,13 +54,16 @@ def write_offset(offset_file: Path, offset_s: float) -> None:
 
 
 def read_offset(library: Path, offset_file: Path) -> float:
-    """Measure how many seconds a process under the library is ahead of true time, on a fresh `date`."""
+    """Measure how many seconds a process under the library is ahead of true time, on a fresh `date`.
+
+    Raises EnvironmentLacks if `date` hangs under it, CalledProcessError if it fails.
+    """
     asked = time.time()
-    finished = subprocess.run(
+    finished = run_limited(
         ["date", "+%s.%N"],
-        env={"PATH": "/usr/bin:/bin", **environment(library, offset_file)},
-        capture_output=True,
-        text=True,
-        check=True,
+        limit_s=_DATE_WITHIN_S,
+        advice=f"Install libfaketime anew: under {library} processes hang",
+        environment={"PATH": "/usr/bin:/bin", **environment(library, offset_file)},
     )
+    finished.check_returncode()
     return float(finished.stdout) - (asked + time.time()) / 2

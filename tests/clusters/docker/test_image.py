@@ -263,6 +263,24 @@ def test_debootstrap_s_own_words_are_told_when_it_fails(tools):
         ensure_base(Engine(), suite="bookworm", mirror="http://m", progress=lambda _: None)
 
 
+def test_a_debootstrap_that_hangs_is_ended(tools, monkeypatch):
+    monkeypatch.setattr(debian_base, "_BOOTSTRAP_WITHIN_S", 1)
+    tools("debootstrap", "echo 'I: Retrieving base-files'; exec sleep 600")
+    with pytest.raises(
+        FetchError, match=r"bookworm from http://m.*within 1 s.*last: I: Retrieving base-files.*--mirror"
+    ):
+        ensure_base(Engine(), suite="bookworm", mirror="http://m", progress=lambda _: None)
+
+
+def test_an_apt_that_hangs_is_named(tools, monkeypatch):
+    monkeypatch.setattr(debian_base, "_APT_WITHIN_S", 0.5)
+    tools("apt-get", "sleep 600")
+    with pytest.raises(
+        EnvironmentLacks, match=r"`apt-get indextargets .* did not end within 0\.5 s\. Run it by hand.*--base"
+    ):
+        own_mirror("sid")
+
+
 def test_a_mirror_is_apt_s_own_for_that_suite_or_for_another(tools):
     assert own_mirror("trixie") == "http://other"
     assert own_mirror("sid") == "http://mirror"

@@ -217,6 +217,17 @@ def test_a_kernel_that_forbids_it_is_quoted(monkeypatch):
     assert "Run as root, or allow user namespaces" in message
 
 
+def test_an_attempt_that_hangs_is_told_with_what_it_ran(monkeypatch, tmp_path):
+    unshare = tmp_path / "unshare"
+    unshare.write_text("#!/bin/sh\nexec sleep 600\n")
+    unshare.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(namespaces, "_PROBED_WITHIN_S", 0.5)
+    with pytest.raises(EnvironmentLacks, match=r"unshare .*`mount -t tmpfs .*` did not end within 0\.5 s"):
+        enclosure()
+
+
 def test_without_a_process_namespace_the_rest_still_stands(monkeypatch):
     def no_pid_namespace(argv, **_):
         refused = "--pid" in argv

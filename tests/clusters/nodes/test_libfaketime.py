@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from schemaquake.clusters.nodes import libfaketime
 from schemaquake.clusters.nodes.libfaketime import environment, find_library, read_offset, write_offset
+from schemaquake.harness.errors import EnvironmentLacks
+from schemaquake.harness.limited_command import run_limited
 
 LIBRARY = find_library()
 installed = pytest.mark.skipif(
@@ -37,6 +41,17 @@ def test_a_server_s_timed_waits_are_left_alone(tmp_path):
     variables = environment(tmp_path / "lib.so", tmp_path / "clock_offset")
     assert variables["FAKETIME_FORCE_MONOTONIC_FIX"] == "0"
     assert variables["FAKETIME_DONT_FAKE_MONOTONIC"] == "1"
+
+
+def test_a_library_under_which_processes_hang_is_named(tmp_path, monkeypatch):
+    def hanging(argv, *, limit_s, advice, environment):
+        return run_limited(["sleep", "600"], limit_s=0.5, advice=advice, environment={"PATH": environment["PATH"]})
+
+    monkeypatch.setattr(libfaketime, "run_limited", hanging)
+    with pytest.raises(
+        EnvironmentLacks, match=r"within 0\.5 s\. Install libfaketime anew: under /lib/strange\.so processes"
+    ):
+        read_offset(Path("/lib/strange.so"), tmp_path / "clock_offset")
 
 
 @installed
