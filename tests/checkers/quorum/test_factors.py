@@ -282,3 +282,131 @@ def test_probes_are_judged_if_the_last_change_was_asked_for_before_the_first_of_
     parts = [altered(2, 100, process=90), put(1, 450, 7, "ALL"), altered(3, changed_at, process=91), final, *probed]
     lines = sorted((line for part in parts for line in part), key=lambda line: int(line[1:].split()[0]))
     assert [one.type for one in judge(lines).anomalies] == (["under-replicated-value"] if accused else [])
+
+
+CREATED_OF_ONE = [line.replace('"replication_factor": 3', '"replication_factor": 1') for line in CREATED]
+
+
+def verdict_of(*parts: list[str], seen: list[str] | None = None) -> Verdict:
+    lines = sorted((line for part in parts for line in part), key=lambda line: int(line[1:].split()[0]))
+    return Quorum().check(judged(lines, seen or []), limit_s=5)
+
+
+def types_of(verdict: Verdict) -> set[str]:
+    return {found.type for found in verdict.anomalies}
+
+
+@pytest.mark.parametrize(
+    ("start_ms", "shown_ms", "owed"),
+    [
+        pytest.param(None, None, True, id="no restart"),
+        pytest.param(17_050, None, False, id="ended before what it knew was surely on its disk"),
+        pytest.param(17_200, None, True, id="ended after"),
+        pytest.param(17_050, 17_250, True, id="showed it again after its start"),
+        pytest.param(17_050, 17_020, False, id="showed it again before its start"),
+    ],
+)
+def test_a_process_that_ends_may_forget_a_factor_that_it_learned_of_shortly_before(
+    start_ms: int | None, shown_ms: int | None, *, owed: bool
+) -> None:
+    """The end is at most 2.001 s before the start is noted; what was acknowledged at 101 ms is on the disk 15 s later."""
+    starts = [f'@{start_ms} -- n1 info node-start {{"phase": "fault", "served": true, "seconds": 0.001}}']
+    seen = f'@{shown_ms} running#{shown_ms} n1 keyspace k {{"replication": {{"class": "S", "replication_factor": 3}}}}'
+    requests = [put(1, 17_300, 7), get(2, 17_400, None, node="n1")]
+    verdict = verdict_of(
+        CREATED_OF_ONE,
+        altered(3, 100, process=900),
+        starts if start_ms else [],
+        *requests,
+        seen=[seen] if shown_ms else [],
+    )
+    assert types_of(verdict) == ({"missed-quorum-write"} if owed else set())
+    assert verdict.valid == (False if owed else "unknown")
+
+
+LEFT_ON_ONE = [START, *CREATED, *put(1, 10, 7), *changed(2, 100, number=1), *changed(1, 200, number=2)]
+
+
+@pytest.mark.parametrize(
+    ("begins", "ends", "outcome", "is_certain"),
+    [
+        pytest.param(280, 299, "ok", True, id="before"),
+        pytest.param(280, 300, "ok", False, id="until it began"),
+        pytest.param(303, 306, "ok", False, id="during"),
+        pytest.param(310, 320, "ok", False, id="from when it ended"),
+        pytest.param(311, 320, "ok", True, id="after"),
+        pytest.param(280, 299, "info", False, id="may still go on"),
+    ],
+)
+def test_a_repair_while_another_operation_goes_on_promises_nothing(
+    begins: int, ends: int, outcome: str, *, is_certain: bool
+) -> None:
+    value = {"operation": 9, "nodes": ["n3"], "parameters": {}, "becomes": {}}
+    other = [
+        f"@{begins} -- invoke move {orjson.dumps(value).decode()}",
+        f"@{ends} -- {outcome} move {orjson.dumps({**value, 'effect': {'attempts': []}}).decode()}",
+    ]
+    repair = changed(3, 300, number=3)
+    verdict = verdict_of(LEFT_ON_ONE, repair, other, get(2, 400, None, node="n1"))
+    assert types_of(verdict) == ({"missed-quorum-write"} if is_certain else set())
+    assert verdict.valid == (False if is_certain else "unknown")
+    assert verdict_of(LEFT_ON_ONE, repair, other, get(2, 400, 7, node="n1")).valid is True
+
+
+@pytest.mark.parametrize(
+    ("attempts", "shown_by", "is_certain"),
+    [
+        pytest.param([("n1", "ok"), ("n2", "ok"), ("n3", "fail"), ("n3", "ok")], "n1,n2,n3", True, id="tried again"),
+        pytest.param([("n1", "ok"), ("n2", "ok"), ("n3", "ok"), ("n3", "fail")], "n1,n2,n3", False, id="failed last"),
+        pytest.param([("n1", "ok"), ("n2", "ok"), ("n3", "ok")], "n1,n2", False, id="not known to one"),
+    ],
+)
+def test_a_repair_counts_when_every_member_ended_it_and_knew_the_factor(
+    attempts: list[tuple[str, str]], shown_by: str, *, is_certain: bool
+) -> None:
+    value = {"operation": 3, "nodes": [], "parameters": {}, "becomes": {}}
+    tried = [{"outcome": outcome, "command": "repair k", "node": node} for node, outcome in attempts]
+    effect = {"attempts": tried, "keyspace": "k", "to": 3, "shown_by": shown_by.split(",")}
+    repair = [
+        f"@300 -- invoke rf-change {orjson.dumps(value).decode()}",
+        *altered(3, 301, process=903),
+        f"@310 -- ok rf-change {orjson.dumps({**value, 'effect': effect}).decode()}",
+    ]
+    verdict = verdict_of(LEFT_ON_ONE, repair, get(2, 400, None, node="n1"))
+    assert types_of(verdict) == ({"missed-quorum-write"} if is_certain else set())
+    assert verdict.valid == (False if is_certain else "unknown")
+
+
+@pytest.mark.parametrize(
+    ("level", "lowered_ms", "outcome", "promised"),
+    [
+        pytest.param("ALL", 400, "ok", 3, id="all of four"),
+        pytest.param("QUORUM", 400, "ok", None, id="three of four, of which one is no replica any more"),
+        pytest.param("ALL", 509, "ok", 3, id="asked for just before the probes"),
+        pytest.param("ALL", 510, "ok", 0, id="asked for when the probes began"),
+        pytest.param("ALL", 400, "info", 3, id="of unknown outcome"),
+    ],
+)
+def test_a_factor_that_is_lowered_before_the_probes_leaves_what_the_last_replicas_had(
+    level: str, lowered_ms: int, outcome: str, promised: int | None
+) -> None:
+    """`promised`: None if one replica may lack the value, 0 if which factor is the last one is not known."""
+    final = ['@500 -- info phase {"phase": "final-settled", "state": "begins"}']
+    probes = [
+        get(50 + number, 510 + 5 * number, value, f="probe", node=f"n{number + 1}", level="ONE")
+        for number, value in enumerate((7, 7, None))
+    ]
+    raised, lowered = altered(4, 100, process=900), altered(3, lowered_ms, process=901, outcome=outcome)
+    verdict = verdict_of(CREATED, raised, put(1, 200, 7, level), lowered, final, *probes)
+    assert [each.evidence["promised"] for each in verdict.anomalies] == ([promised] if promised else [])
+    assert [doubt.kind for doubt in verdict.doubts] == (["undecided"] if promised == 0 else [])
+
+
+@pytest.mark.parametrize("answered_ms", [149, 160])
+def test_of_changes_that_overlap_the_order_is_not_known(answered_ms: int) -> None:
+    """3, 1 and 3 again: the last factor may be 1, of which a later reader's quorum need not know."""
+    down, up = altered(1, 100, process=900), altered(3, 150, process=901)
+    down[1] = f"@{answered_ms} {down[1].split(' ', 1)[1]}"
+    history = (CREATED, down, up, put(1, 200, 7), get(2, 300, None, node="n1"))
+    verdict = verdict_of(*history)
+    assert types_of(verdict) == ({"missed-quorum-write"} if answered_ms < 150 else set())
