@@ -198,7 +198,8 @@ def _matrix(
     assert plan is not None
     refuse_undeclared(plan.all_options, workloads=plan.all_workloads, nemeses=plan.all_nemeses, cluster=plan.cluster)
     refuse_engine(engine)
-    _refuse_impossible(plan)
+    if nemesis and resume is None:  # those of a preset are printed as not applicable where they are not
+        _refuse_impossible(plan)
     budget = time_budget if time_budget is not None else preset(chosen)["time_budget_min"] if chosen else None
     if known is not None and resume is not None:
         raise PlanError("--known begins a new matrix, and --resume goes on with one: leave out one of them")

@@ -175,6 +175,11 @@ WRONG = [
         'unknown nemesis "kil". Did you mean "kill"?',
     ),
     ("a matrix of no applicable nemesis", [*MATRIX, "--nemesis", "pause-commits"], "is not applicable to simulated:"),
+    (
+        "no folder for a matrix whose preset has nemeses that are not applicable, which it would print as such",
+        ["matrix", "--topology", "--system", "simulated:cassandra-5.0", "--runs", "/dev/null/runs"],
+        "cannot make a folder for the matrix in /dev/null/runs",
+    ),
     ("a scope there is not", ["explore", "--scope", "drop-drop"], "--scope is one of create-create, add-add"),
     ("no executions", ["explore", "--most", "0"], "--most must be at least 1, not 0"),
     ("an option of no simulation", ["explore", "-O", "bgu=x"], "no plugin of the run has such an option. Did you mean"),
