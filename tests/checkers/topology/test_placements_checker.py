@@ -172,10 +172,10 @@ def wrong_ranges():
     return spans
 
 
-def told(answers, *, gossip=None, directory=None, events=()):
-    """Judge descriptions by (phase, node); `gossip` and `directory` are those that n1 shows in the first phase."""
+def told(answers, *, gossip=None, directory=None, events=(), when="settled"):
+    """Judge descriptions by (phase, node); `gossip` and `directory` are those that n1 shows in the phase `when`."""
     rows = [
-        account(node, NODES, phase=phase, **ring(), **({"gossip": gossip, "directory": directory} if (phase, node) == ("settled", "n1") else {}))
+        account(node, NODES, phase=phase, **ring(), **({"gossip": gossip, "directory": directory} if (phase, node) == (when, "n1") else {}))
         for phase in ("settled", "restarted")
         for node in NODES
     ]  # fmt: skip
@@ -278,3 +278,73 @@ def test_ranges_without_what_they_follow_from_are_a_doubt(missing):
     wanted = "account of the ring" if missing == "ring" else "replication of k"
     assert result.valid == "unknown"
     assert [doubt.text.endswith(f"gave no {wanted}") for doubt in result.doubts] == [True, True]
+
+
+def test_it_vouches():
+    assert Placements().vouches
+
+
+@pytest.mark.parametrize("shown", UNDER_WAY, ids=str)
+def test_what_is_under_way_after_the_restart_excuses_nothing_before_it(shown):
+    before = told(in_phases(wrong_ranges(), ranges()), when="restarted", **shown)
+    assert [one.type for one in before.anomalies] == ["misplaced-replicas"] * 4
+    after = told(in_phases(ranges(), wrong_ranges()), when="restarted", **shown)
+    assert (after.anomalies, {doubt.kind for doubt in after.doubts}) == ((), {"undecided"})
+
+
+def test_a_keyspace_that_nobody_describes_and_a_node_that_lists_no_ring_leave_no_doubt():
+    replication = orjson.dumps({"replication": SIMPLE}).decode()
+    rows = [account(node, NODES, **ring()) for node in NODES]
+    rows += [described(node, {"ranges": ranges()}) for node in NODES]
+    rows.append(f"settled,restarted {','.join(NODES)} keyspace k {replication}")
+    others = [f"settled,restarted n1 keyspace other {replication}", f"settled,restarted n5 keyspace k {replication}"]
+    for other in others:
+        assert Placements().check(judged([START], [*rows, other]), limit_s=5).valid is True
+    listed = account("n5", NODES, **ring())
+    result = Placements().check(judged([START], [*rows, others[1], listed]), limit_s=5)
+    assert {doubt.kind for doubt in result.doubts} == {"unread"}
+
+
+def test_of_a_description_that_is_no_ring_no_other_replicas_are_told():
+    spans = wrong_ranges()
+    result = told(in_phases([*spans, spans[0]], ranges()))
+    misplaced = [one for one in result.anomalies if one.type == "misplaced-replicas"]
+    assert [one.nodes for one in misplaced] == [(node,) for node in NODES]
+    assert all(one.evidence["differences"] and ", not 10." not in one.explanation for one in misplaced)
+
+
+def of_two_keyspaces(first, second, **states):
+    """Judge what n1 and n2 describe of j and of k, before the restart; n2 describes them as `first` and `second`."""
+    rows = [account(node, NODES, phase="settled", **ring(), **states) for node in ("n1", "n2")]
+    for node, of_j, of_k in (("n1", ranges(), ranges()), ("n2", first, second)):
+        answers = {"j": {"ranges": of_j}, "k": {"ranges": of_k}}
+        rows.append(f"settled {node} ownership {orjson.dumps(answers).decode()}")
+    replication = orjson.dumps({"replication": SIMPLE}).decode()
+    rows += [f"settled n1,n2 keyspace {keyspace} {replication}" for keyspace in ("j", "k")]
+    return Placements().check(judged([START], rows), limit_s=5)
+
+
+@pytest.mark.parametrize("divided", ["", "j", "k", "jk"])
+def test_nodes_are_compared_in_every_keyspace(divided):
+    answers = [wrong_ranges() if keyspace in divided else ranges() for keyspace in "jk"]
+    found = of_two_keyspaces(*answers).anomalies
+    assert [one.objects for one in found if one.type == "divided-placements"] == [(each,) for each in divided]
+    result = of_two_keyspaces(*answers, gossip={ADDRESS["n5"]: "BOOT"})
+    # For each keyspace: n2 against the ring that it lists, and against n1.
+    assert (result.anomalies, len(result.doubts)) == ((), 2 * len(divided))
+
+
+def test_a_division_is_told_with_the_first_token_and_the_first_node_that_differ():
+    answers = in_phases(ranges(), ranges())
+    answers["settled", "n2"] = wrong_ranges()
+    twice = wrong_ranges()
+    stranger = next(address for address in ADDRESS.values() if address not in twice[2][2])
+    twice[2] = [*twice[2][:2], [*twice[2][2][:2], stranger]]
+    answers["settled", "n3"] = twice
+    (divided,) = (one for one in told(answers).anomalies if one.type == "divided-placements")
+    assert f"for token {ranges()[1][1]} n1 names" in divided.explanation
+    assert ", and n2 " in divided.explanation
+    assert len(divided.evidence["differences"]["n3"]) == 2
+    answers["settled", "n2"], answers["settled", "n3"] = twice, ranges()
+    (divided,) = (one for one in told(answers).anomalies if one.type == "divided-placements")
+    assert f"for token {ranges()[1][1]} n1 names" in divided.explanation
