@@ -7,6 +7,7 @@ import time
 from datetime import UTC, datetime
 
 from schemaquake.harness.model.runtime import TaskSteps
+from schemaquake.harness.units import S
 
 __all__ = ["MachineClock", "ThreadTasks"]
 
@@ -44,7 +45,7 @@ class _ThreadTask:
         try:
             while True:
                 pause = self._steps.send(slept)  # type: ignore[arg-type]  # None begins a generator
-                slept = not self._stopped.wait(max(0, pause.until_ns - time.monotonic_ns()) / 1_000_000_000)
+                slept = not self._stopped.wait(max(0, pause.until_ns - time.monotonic_ns()) / S)
         except StopIteration:
             return
 

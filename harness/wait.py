@@ -13,6 +13,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from schemaquake.harness.machine_time import ThreadTasks
 from schemaquake.harness.model.runtime import Tasks
+from schemaquake.harness.units import S
 
 __all__ = ["is_simulated", "pause_for", "tasks", "until", "waiting_by"]
 
@@ -63,7 +64,7 @@ def tasks() -> Tasks:
 @contextmanager
 def waiting_by(now_ns: Callable[[], int], sleep: Callable[[float], None], tasks: Tasks) -> Iterator[None]:
     """Wait by another clock than the machine's while the block runs, in this thread."""
-    token = _TIME.set(_Time(lambda: now_ns() / 1_000_000_000, sleep, tasks, simulated=True))
+    token = _TIME.set(_Time(lambda: now_ns() / S, sleep, tasks, simulated=True))
     try:
         yield
     finally:

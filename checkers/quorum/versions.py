@@ -26,6 +26,7 @@ import numpy.typing as npt
 from schemaquake.checkers.evidence.notes import Notes
 from schemaquake.checkers.quorum.operations import NEVER, NOTHING, Operations
 from schemaquake.checkers.quorum.processes import LEAD_NS, ends_of_processes
+from schemaquake.harness.units import US
 
 __all__ = ["Versions", "bound_versions"]
 
@@ -34,7 +35,6 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 
 _LEAST: Final = np.iinfo(np.int64).min
 _MOST: Final = np.iinfo(np.int64).max
-_US: Final = 1_000  # ns
 
 _SLACK_US: Final = 2_000
 """The rounding of a stamp (µs): servers stamp whole milliseconds, and count on within one."""
@@ -137,12 +137,12 @@ def _narrow(operations: Operations, known: Longs, wanted: Longs, since: Longs, u
     after = np.searchsorted(operations.invoked[begun], operations.completed[wanted], side="right")
     between = np.flatnonzero((before >= 0) & (after < len(known)))
     stretch, one, other = wanted[between], ended[before[between]], begun[after[between]]
-    gap = (operations.completed[other] - operations.invoked[one]) // _US // _DRIFT
+    gap = (operations.completed[other] - operations.invoked[one]) // US // _DRIFT
     # The offset (µs) of the server's clock: a put is stamped no sooner than invoked, and no later than completed.
-    least = [since[operations.version[put]] - operations.completed[put] // _US for put in (one, other)]
-    most = [since[operations.version[put]] - operations.invoked[put] // _US for put in (one, other)]
+    least = [since[operations.version[put]] - operations.completed[put] // US for put in (one, other)]
+    most = [since[operations.version[put]] - operations.invoked[put] // US for put in (one, other)]
     agree = np.maximum(*least) <= np.minimum(*most) + _SLACK_US + gap
     found = operations.version[stretch]
-    low = operations.invoked[stretch] // _US + np.minimum(*least) - _SLACK_US - gap
-    high = operations.completed[stretch] // _US + np.maximum(*most) + _SLACK_US + gap
+    low = operations.invoked[stretch] // US + np.minimum(*least) - _SLACK_US - gap
+    high = operations.completed[stretch] // US + np.maximum(*most) + _SLACK_US + gap
     since[found[agree]], until[found[agree]] = low[agree], high[agree]

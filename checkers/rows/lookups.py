@@ -36,12 +36,12 @@ from schemaquake.checkers.rows.row_operations import (
     phase_of,
 )
 from schemaquake.harness.model.verdict import Anomaly, Doubt
+from schemaquake.harness.units import S
 
 __all__ = ["find_unlisted"]
 
 _TYPES: Final = {"index": "missing-from-index", "view": "missing-from-view"}
 _BUILT_WITHIN_S: Final = {"index": 10, "view": 30}
-_S: Final = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ def _judge(
         yield Doubt("unread", text, (rows.table.key,))
     due = [insert for insert in rows.due(phase) if _writes_alone(rows, insert)]
     missing = [one for lookup in lookups if lookup.type == "ok" for one in _missing(rows, lookup, phase, due)]
-    late = [one for one in missing if _since(create, one) >= _BUILT_WITHIN_S[kind] * _S]
+    late = [one for one in missing if _since(create, one) >= _BUILT_WITHIN_S[kind] * S]
     proven = [one for one in late if not _open_removals(rows, through, create, one.lookup)]
     if proven:
         yield _report(rows, through, phase, create, proven)

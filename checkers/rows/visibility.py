@@ -37,6 +37,7 @@ from schemaquake.checkers.rows.refused_statements import find_refused_statements
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.model.records import Records, plain
 from schemaquake.harness.model.verdict import Anomaly, Doubt, Stat, Verdict
+from schemaquake.harness.units import S
 
 __all__ = ["Visibility"]
 
@@ -73,7 +74,6 @@ _NOT_THERE: Final = re.compile(
 _NO_KEYSPACE: Final = re.compile(r"\bkeyspace '?\S+ (?:does not|doesn't) exist", re.IGNORECASE)
 _SPREAD_S: Final = 10
 """The time in which a change reaches every node of a healthy cluster, beside the delay of a pull."""
-_S: Final = 1_000_000_000
 
 
 class _Subject(NamedTuple):
@@ -135,7 +135,7 @@ class Visibility:
             tally.judge(_judge_answers(subject, answers, evidence.notes.pull_delay_s))
         tally.doubt(*find_refused_statements(evidence, refused))
         longest = {
-            node: round(max(one.lasted for one in answers if one.operation.node == node) / _S, 3)
+            node: round(max(one.lasted for one in answers if one.operation.node == node) / S, 3)
             for answers in [[one for several in found.values() for one in several]]
             for node in sorted({one.operation.node or "" for one in answers})
         }
@@ -248,7 +248,7 @@ def _judge_answers(
     subject: _Subject, answers: Sequence[_Ignorance], pull_delay_s: float | None
 ) -> Anomaly | Doubt | None:
     limit_s = _SPREAD_S + (pull_delay_s or 0)
-    late = [answer for answer in answers if answer.lasted > limit_s * _S]
+    late = [answer for answer in answers if answer.lasted > limit_s * S]
     if not late:
         return None
     proven = [answer for answer in late if not answer.removals]
@@ -278,7 +278,7 @@ def _report(subject: _Subject, late: Sequence[_Ignorance], limit_s: float) -> An
             "limit_s": limit_s,
             "answers": len(late),
             "lasted_s": {
-                node: round(max(answer.lasted for answer in late if answer.operation.node == node) / _S, 3)
+                node: round(max(answer.lasted for answer in late if answer.operation.node == node) / S, 3)
                 for node in nodes
             },
             "error": shorten_error(longest.operation.error or ""),
@@ -287,7 +287,7 @@ def _report(subject: _Subject, late: Sequence[_Ignorance], limit_s: float) -> An
             [longest.change, *shown],
             f"T1 was acknowledged, and nothing can have taken the {subject.text} away since: every coordinator knows it "
             f"within {limit_s:g} s, faults not counted.",
-            f"{listing(nodes)} did not know it up to {longest.lasted / _S:.1f} s later.",
+            f"{listing(nodes)} did not know it up to {longest.lasted / S:.1f} s later.",
         ),
     )
 

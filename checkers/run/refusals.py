@@ -46,6 +46,7 @@ from schemaquake.checkers.run.whole_times import WholeTimes
 from schemaquake.harness.ddl.schema_changes import ALTERS, SCHEMA_CHANGES
 from schemaquake.harness.model.records import Records, keyspace_of
 from schemaquake.harness.model.verdict import Anomaly, Doubt
+from schemaquake.harness.units import S
 
 __all__ = ["NEEDS_ALL", "NOT_OFFERED", "NO_ANSWER", "Refusals", "Storm"]
 
@@ -79,14 +80,13 @@ NOT_OFFERED: Final = r"(?i)unauthorized|not (enabled|supported|allowed)|disabled
 _LEVEL: Final = r'"consistency":\s*"(?P<level>\w+)"'
 _TABLE: Final = r"^(?P<table>[^/]+\.[^/]+)"
 _FINAL: Final = r'"phase":\s*"(?:settled|restarted)"'
-_S: Final = 1_000_000_000
-_LONGEST_NS: Final = 5 * _S
+_LONGEST_NS: Final = 5 * S
 _PAUSE_NS: Final = _LONGEST_NS // 2
 _ATTEMPTS: Final = 5
 _ATTEMPTS_THROUGH_ONE: Final = 10
 """One coordinator of several may be the slow one: that it refuses takes more to say."""
-_RECOVERY_NS: Final = 5 * _S
-_SPREAD_NS: Final = 5 * _S
+_RECOVERY_NS: Final = 5 * S
+_SPREAD_NS: Final = 5 * S
 """The time after a change in which not every node need know it."""
 
 

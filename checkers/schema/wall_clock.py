@@ -11,6 +11,7 @@ from typing import Final
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import SchemaObject, certainly_applied
+from schemaquake.harness.units import MS
 
 __all__ = ["WallClock"]
 
@@ -18,7 +19,6 @@ _HEX_DIGITS: Final = 32
 _GREGORIAN_MS: Final = 12_219_292_800_000
 """From the beginning of the Gregorian calendar, from which time uuids count, to 1970."""
 _TICKS_A_MS: Final = 10_000
-_NS_A_MS: Final = 1_000_000
 
 
 class WallClock:
@@ -48,7 +48,7 @@ class WallClock:
 
     def _learn(self, created: float, create: PairedOperation) -> None:
         completed = create.completed or create.invoked
-        earliest, latest = created - completed / _NS_A_MS, created - create.invoked / _NS_A_MS
+        earliest, latest = created - completed / MS, created - create.invoked / MS
         self._earliest = earliest if self._earliest is None else min(self._earliest, earliest)
         self._latest = latest if self._latest is None else max(self._latest, latest)
 
@@ -65,11 +65,11 @@ class WallClock:
             return True
         if self._may_be_skewed(operation):
             return True
-        begins = self._earliest + operation.invoked / _NS_A_MS - spread_ms
+        begins = self._earliest + operation.invoked / MS - spread_ms
         if time_ms < begins:
             return False
         answered = operation.completed if operation.type == "ok" else None
-        return answered is None or time_ms <= self._latest + answered / _NS_A_MS + spread_ms
+        return answered is None or time_ms <= self._latest + answered / MS + spread_ms
 
 
 def _time_of(identity: str | None) -> float | None:

@@ -34,12 +34,12 @@ from schemaquake.checkers.topology.operations import render_change
 from schemaquake.harness.model.membership import GONE, MemberState
 from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict
+from schemaquake.harness.units import S
 
 __all__ = ["Membership"]
 
 _MEMBERS: Final = frozenset({"normal", "leaving"})
 _JOINED: Final = "JOINED"
-_S: Final = 1_000_000_000
 _FORGETS_S: Final = 60
 """How long (s) after a replacement gossip may list the node that was replaced: half a quarantine of 60 s by default, and the noise of a busy machine."""
 _LONGER: Final = 1.5
@@ -320,7 +320,7 @@ def _may_linger(case: _Case, account: Account, node: str) -> bool:
         and account.sources(address) == [IN_GOSSIP]
         and decided is not None
         and decided.completed is not None
-        and account.time - decided.completed <= _FORGETS_S * _S
+        and account.time - decided.completed <= _FORGETS_S * S
     )
 
 
@@ -495,7 +495,7 @@ def _judge_duration(case: _Case, operation: TopologyOperation) -> Anomaly | Doub
         return Doubt("incomplete-run", f"{operation.f} of {listing(operation.nodes)} was begun and has no end")
     if not late or len(late) < len(operation.attempts):
         return None
-    allowed = int(min(float(attempt.get("seconds") or 0) for attempt in late) * _S)
+    allowed = int(min(float(attempt.get("seconds") or 0) for attempt in late) * S)
     faults = [
         fault
         for fault in case.evidence.notes.faults

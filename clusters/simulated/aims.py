@@ -16,6 +16,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 from schemaquake.clusters.simulated.kernel import Kernel
 from schemaquake.clusters.simulated.node import SimulatedNode
 from schemaquake.harness.errors import PlanError
+from schemaquake.harness.units import S
 
 __all__ = ["OPTIONS", "Strike", "aim_all", "parse_end", "parse_strikes"]
 
@@ -31,7 +32,6 @@ OPTIONS: Final[Mapping[str, str]] = {
 }
 _STRIKE: Final = re.compile(r"(?P<step>[^@:]+)(@(?P<passage>[1-9][0-9]*))?(:(?P<where>[^@:]+))?")
 _DEFAULT_S: Final = "3"
-_S: Final = 1_000_000_000
 
 
 class Strike(NamedTuple):
@@ -65,7 +65,7 @@ def _nanoseconds(option: str, text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,3})?", text):
         raise PlanError(f"-O {option}={text}: not a number of seconds")
     whole, _, part = text.partition(".")
-    return int(whole) * _S + int(f"{part:0<9}")
+    return int(whole) * S + int(f"{part:0<9}")
 
 
 def _strike(verb: Verb, text: str, steps: Sequence[str], nodes: Sequence[str], lasts_ns: int) -> Strike:

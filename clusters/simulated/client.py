@@ -26,18 +26,17 @@ from schemaquake.harness.model.observation import Observation
 from schemaquake.harness.model.operation import Completion
 from schemaquake.harness.model.steps import Invoke
 from schemaquake.harness.run.event_heap import Event
+from schemaquake.harness.units import US, S
 from schemaquake.harness.wait import until
 
 __all__ = ["SimulatedClient", "SimulatedConnector"]
 
-_US: Final = 1_000
-_S: Final = 1_000_000_000
 _SECONDS_TO_CONNECT: Final = 20.0
 _RECONNECTS_NS: Final = 1_500_000_000
 _LOOKS_AGAIN_NS: Final = 100_000_000
-_BARRIER_NS: Final = 15 * _S
-_FASTEST_NS: Final = 50 * _US
-_SLOWEST_NS: Final = 200 * _US
+_BARRIER_NS: Final = 15 * S
+_FASTEST_NS: Final = 50 * US
+_SLOWEST_NS: Final = 200 * US
 
 
 class SimulatedConnector:
@@ -65,7 +64,7 @@ class SimulatedClient:
     def __init__(self, node: SimulatedNode, account: Account, request_timeout_s: float) -> None:
         self._node = node
         self._account = account
-        self._timeout_ns = round(request_timeout_s * _S)
+        self._timeout_ns = round(request_timeout_s * S)
         self._way = node.kernel.draws.stream("client", node.name)
         self._last_look = LastLook()
 
@@ -108,7 +107,7 @@ class SimulatedClient:
 
         def read(barrier: Barrier | None) -> None:
             heap.post(
-                heap.now_ns + self._way.between(200 * _US, 600 * _US),
+                heap.now_ns + self._way.between(200 * US, 600 * US),
                 lambda: answer(self._observe(phase, sample, complete=complete, barrier=barrier)),
             )
 
@@ -187,7 +186,7 @@ class _Wait:
         if done is not None:
             self._server.requests.pop(self._end, None)
             self._limit.cancel()
-            seconds = (self._heap.now_ns - self._began_ns) / _S
+            seconds = (self._heap.now_ns - self._began_ns) / S
             why = None if passed else "raft operation [read_barrier] timed out"
             done(Barrier(passed=bool(passed), seconds=seconds, why=why))
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from schemaquake.harness.run.event_heap import EventHeap
+from schemaquake.harness.units import S
 
 __all__ = ["NodeClock"]
 
 _EPOCH_NS: Final = 946_684_800_000_000_000
 """Midnight of 1 January 2000 UTC, when virtual time begins, in ns since 1970."""
-_S: Final = 1_000_000_000
 
 
 class NodeClock:
@@ -51,4 +51,4 @@ class NodeClock:
 
     def skew(self, offset_s: float) -> None:
         """Shift the wall clock by that from true time."""
-        self.offset_ns = round(offset_s * _S)
+        self.offset_ns = round(offset_s * S)

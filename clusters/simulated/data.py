@@ -20,13 +20,12 @@ from schemaquake.clusters.simulated.messages import Failure, Message
 from schemaquake.clusters.simulated.ring import Copies, Ring, RingView, token_of
 from schemaquake.clusters.simulated.said import ServerSaid
 from schemaquake.clusters.simulated.schema.definitions import Table
+from schemaquake.harness.units import US, S
 
 __all__ = ["DataPath", "RowRead", "RowWrite"]
 
-_US: Final = 1_000
-_S: Final = 1_000_000_000
-_WRITE_LIMIT_NS: Final = 2 * _S
-_READ_LIMIT_NS: Final = 5 * _S
+_WRITE_LIMIT_NS: Final = 2 * S
+_READ_LIMIT_NS: Final = 5 * S
 _INCOMPATIBLE: Final = "INCOMPATIBLE_SCHEMA"
 _LOCAL: Final = frozenset({"LOCAL_ONE", "LOCAL_QUORUM", "LOCAL_SERIAL"})
 _EACH: Final = "EACH_QUORUM"
@@ -345,9 +344,9 @@ class DataPath:
         assert server is not None
         costs = node.kernel.costs
         if message.kind == "write":
-            server.after(costs.between(100 * _US, 400 * _US), partial(self._write, node, message))
+            server.after(costs.between(100 * US, 400 * US), partial(self._write, node, message))
         else:
-            server.after(costs.between(20 * _US, 60 * _US), partial(self._read, node, message))
+            server.after(costs.between(20 * US, 60 * US), partial(self._read, node, message))
 
     def _write(self, node: Node, message: Message) -> None:
         server = node.server

@@ -39,19 +39,18 @@ from schemaquake.harness.errors import PlanError, SchemaquakeError
 from schemaquake.harness.model.operation import Completion
 from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.steps import Invoke
+from schemaquake.harness.units import MS, S
 
 __all__ = ["SCOPES", "Design", "Scope", "explore_design"]
 
-_MS: Final = 1_000_000
-_S: Final = 1_000_000_000
-_HANDLED_NS: Final = 4 * _MS
+_HANDLED_NS: Final = 4 * MS
 """The time in which a handler comes to its end: a dozen steps, and a sync or two."""
-_STREAMED_NS: Final = 8 * _MS
+_STREAMED_NS: Final = 8 * MS
 """The same where the ring changes: with the reading of a range."""
-_QUIET_NS: Final = 1_200 * _MS
+_QUIET_NS: Final = 1_200 * MS
 """The time for timers, when nothing is left to be chosen."""
-_SETTLES_NS: Final = 12 * _S
-_BOOTS_NS: Final = 2 * _S
+_SETTLES_NS: Final = 12 * S
+_BOOTS_NS: Final = 2 * S
 _APART_S: Final = 1_000.0
 _SHARED: Final = "shared"
 _DEEPEST: Final = 80
@@ -169,7 +168,7 @@ class Design:
             self.nodes: dict[str, SimulatedNode] = {node.name: node for node in cluster.nodes}
             for number, change in enumerate(self._scope.before, start=-len(self._scope.before)):
                 self._request(number, "n1", change)
-                self._run(2 * _S)
+                self._run(2 * S)
                 if self._outcomes[number].type != "ok":
                     raise SchemaquakeError(f"the scope {self._scope.name} cannot begin: {self._outcomes[number].error}")
         self.schema = self.nodes["n1"].serving.memory if self.nodes["n1"].serving else {}
@@ -273,7 +272,7 @@ class Design:
         for number, name in enumerate(self.nodes, start=len(self._scope.changes)):
             self._request(number, name, self._scope.changes[looks[0]][1])
             looks.append(number)
-        self._run(2 * _S)
+        self._run(2 * S)
         answers = [answer for number in looks if (answer := self._outcomes.get(number)) is not None]
         wrong = []
         if all(self._type(number) == "ok" for number in written) and any(

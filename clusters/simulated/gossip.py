@@ -10,10 +10,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from schemaquake.clusters.simulated.faces import Node, Server
+from schemaquake.harness.units import S
 
 __all__ = ["Gossip"]
 
-_BEAT_NS: Final = 1_000_000_000
+_BEAT_NS: Final = 1 * S
 _DEAD_AFTER_NS: Final = 8 * _BEAT_NS
 
 

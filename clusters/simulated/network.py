@@ -15,15 +15,14 @@ from schemaquake.clusters.simulated.draws import Stream
 from schemaquake.clusters.simulated.kernel import Kernel
 from schemaquake.clusters.simulated.messages import Message
 from schemaquake.clusters.simulated.shell import Filters
+from schemaquake.harness.units import MS, US
 
 __all__ = ["Endpoint", "Network"]
 
-_US: Final = 1_000
-_MS: Final = 1_000_000
-_EXPIRES_NS: Final = 10_000 * _MS
-_SENT_AGAIN_NS: Final = 200 * _MS
-_FASTEST_NS: Final = 100 * _US
-_SLOWEST_NS: Final = 400 * _US
+_EXPIRES_NS: Final = 10_000 * MS
+_SENT_AGAIN_NS: Final = 200 * MS
+_FASTEST_NS: Final = 100 * US
+_SLOWEST_NS: Final = 400 * US
 
 
 class Endpoint(Protocol):

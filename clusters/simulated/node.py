@@ -21,11 +21,11 @@ from schemaquake.clusters.simulated.shell import Filters, execute
 from schemaquake.clusters.simulated.topology import SOMEWHERE
 from schemaquake.harness.model.protocols import Boot, Executed
 from schemaquake.harness.placements.ring import Location
+from schemaquake.harness.units import S
 from schemaquake.harness.wait import until
 
 __all__ = ["SimulatedNode"]
 
-_S: Final = 1_000_000_000
 _EXIT_OF_A_FAILED_START: Final = 3
 _EXIT_OF_A_KILL: Final = 137
 
@@ -119,7 +119,7 @@ class SimulatedNode:
             until(
                 lambda: self.serving or self.server is None, deadline_s=deadline_s, what=f"an answer from {self.name}"
             )
-        seconds = (self.kernel.heap.now_ns - self._started_ns) / _S
+        seconds = (self.kernel.heap.now_ns - self._started_ns) / S
         if self.serving:
             return Boot(node=self.name, served=True, seconds=seconds)
         ended = self.server is None
@@ -282,7 +282,7 @@ class SimulatedNode:
 
     def clock_offset(self) -> float:
         """Return how many seconds the wall clock is ahead of true time."""
-        return self.clock.offset_ns / _S
+        return self.clock.offset_ns / S
 
     def log_text(self) -> str:
         """Return the log of the latest start."""

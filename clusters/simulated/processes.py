@@ -16,15 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from schemaquake.clusters.simulated import faces
 from schemaquake.clusters.simulated.faces import Node, Server, Steps
 from schemaquake.clusters.simulated.said import ServerSaid
+from schemaquake.harness.units import US
 
 __all__ = ["Died", "Lock", "Process", "Sleep", "Step", "Sync"]
-
-_US: Final = 1_000
 
 
 class Died(Exception):
@@ -89,7 +88,7 @@ class Step:
         node = process.node
         kernel = node.kernel
         kernel.pass_step(self.name, process.handling, node.name, node.weather)
-        kernel.after(kernel.cost_ns(10 * _US, 50 * _US), process.resume)
+        kernel.after(kernel.cost_ns(10 * US, 50 * US), process.resume)
         return False
 
 
@@ -101,7 +100,7 @@ class Sync:
     def begin(self, process: faces.Process) -> bool:
         """Let the disk take its time."""
         kernel = process.node.kernel
-        kernel.after(kernel.cost_ns(100 * _US, 2_000 * _US), process.resume)
+        kernel.after(kernel.cost_ns(100 * US, 2_000 * US), process.resume)
         return False
 
 

@@ -18,11 +18,11 @@ from schemaquake.harness.errors import ClusterError
 from schemaquake.harness.model.membership import SERVING, ChangeOutcome, Member, MemberState
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.topology import Attempt, TopologyVerb
+from schemaquake.harness.units import S
 from schemaquake.harness.wait import until
 
 __all__ = ["Reshaping", "new_host_id"]
 
-_S: Final = 1_000_000_000
 _ANSWER_MOST: Final = 500
 _LOOKS_EVERY_S: Final = 0.1
 
@@ -161,7 +161,7 @@ class Reshaping:
         server.begin(verb, _begun(self._model, node, verb, about, argument), end)
         self._await(lambda: bool(ended), limit_s)
         server.requests.pop(end, None)
-        seconds = (self._kernel.heap.now_ns - began_ns) / _S
+        seconds = (self._kernel.heap.now_ns - began_ns) / S
         if not ended:
             return Attempt(outcome="info", command=command, node=on, seconds=seconds, timed_out=True)
         (said,) = ended
@@ -180,7 +180,7 @@ class Reshaping:
             outcome="ok" if failed is None else "info",
             command=command,
             node=on,
-            seconds=(self._kernel.heap.now_ns - began_ns) / _S,
+            seconds=(self._kernel.heap.now_ns - began_ns) / S,
             answer=failed or "",
         )
 

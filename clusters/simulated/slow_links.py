@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from schemaquake.harness.errors import PlanError
+from schemaquake.harness.units import MS
 
 __all__ = ["OPTIONS", "parse_slow_links"]
 
@@ -19,7 +20,6 @@ OPTIONS: Final[Mapping[str, str]] = {
     "slow": "links on which every message takes longer, in one direction, each with the ms: n1-n3:300, or dc1-dc2:80 for all from one data centre to another; several with commas",
 }
 _LINK: Final = re.compile(r"(?P<sender>[^-:,]+)-(?P<receiver>[^-:,]+):(?P<ms>[1-9][0-9]{0,4})")
-_MS: Final = 1_000_000
 
 
 def parse_slow_links(
@@ -42,7 +42,7 @@ def parse_slow_links(
             raise PlanError(f"-O slow={text}: no such node. Nodes: {', '.join(nodes)}")
         for sender in ends[match["sender"]]:
             for receiver in ends[match["receiver"]]:
-                later_ns = max(found.get((sender, receiver), 0), int(match["ms"]) * _MS)
+                later_ns = max(found.get((sender, receiver), 0), int(match["ms"]) * MS)
                 if sender != receiver:
                     found[sender, receiver] = later_ns
     return found

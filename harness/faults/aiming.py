@@ -18,6 +18,7 @@ from schemaquake.harness.model.aim import Aim, KnowsItsSteps, ShowsSteps
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.protocols import Cluster, Fault
 from schemaquake.harness.model.runtime import Sleep, TaskSteps
+from schemaquake.harness.units import S
 from schemaquake.harness.wait import tasks
 
 __all__ = ["Strike", "refuse_unseen", "watched"]
@@ -28,7 +29,6 @@ Strike: TypeAlias = Callable[[Aim], AbstractContextManager[None]]
 """A function whose context keeps the fault of an aim in place."""
 
 _LOOK_EVERY_S: Final = 0.05
-_S: Final = 1_000_000_000
 
 
 def refuse_unseen(cluster: Cluster, operations: Iterable[Fault], asked: str) -> None:
@@ -116,7 +116,7 @@ class _Watch:
             yield self._pause(aim.hold_s)
 
     def _pause(self, seconds: float) -> Sleep:
-        return Sleep(tasks().clock.now_ns() + round(seconds * _S))
+        return Sleep(tasks().clock.now_ns() + round(seconds * S))
 
     def _tell(self, steps: frozenset[str]) -> None:
         for step in sorted(steps):

@@ -32,10 +32,10 @@ from schemaquake.harness.model.protocols import (
 )
 from schemaquake.harness.model.runtime import Sleep, Task, Tasks, TaskSteps
 from schemaquake.harness.registry import load
+from schemaquake.harness.units import S
 
 __all__ = ["FaultSchedule", "compose"]
 
-_S: Final = 1_000_000_000
 _THREADS: Final = ThreadTasks()
 _ASKS_FOR_ITS_TURN_NS: Final = 100_000_000
 _NO_TIME: Final = "the main phase ended before its time came"
@@ -199,7 +199,7 @@ class FaultSchedule:
             self._still_to_operate -= 1
             is_last = not self._still_to_operate
         if is_last and self._ends_after_s is not None:
-            ends_at_ns = self._tasks.clock.now_ns() + int(self._ends_after_s * _S)
+            ends_at_ns = self._tasks.clock.now_ns() + int(self._ends_after_s * S)
             if (yield Sleep(ends_at_ns)):
                 self._finish()
 
@@ -284,10 +284,10 @@ class FaultSchedule:
         return True
 
     def _until(self, second: float) -> Sleep:
-        return Sleep(self._began_ns + int(second * _S))
+        return Sleep(self._began_ns + int(second * S))
 
     def _elapsed_s(self) -> float:
-        return (self._tasks.clock.now_ns() - self._began_ns) / _S
+        return (self._tasks.clock.now_ns() - self._began_ns) / S
 
 
 def compose(nemeses: Sequence[Nemesis | TopologyNemesis], context: Context) -> Sequence[Fault]:

@@ -27,6 +27,7 @@ from schemaquake.harness.model.runtime import Sleep
 from schemaquake.harness.model.steps import Invoke, Meet, Note, Require, Step, Wait
 from schemaquake.harness.model.traits import workload_traits
 from schemaquake.harness.registry import load
+from schemaquake.harness.units import S
 
 __all__ = [
     "MEETING_LIMIT_S",
@@ -47,11 +48,10 @@ __all__ = [
 MEETING_LIMIT_S: Final = 180.0
 """The time in seconds for which a meeting waits for a worker that is still busy with a slow operation."""
 
-_S: Final = 1_000_000_000
-_AGAIN_FIRST_NS: Final = _S // 50
-_AGAIN_EVERY_NS: Final = _S // 4
+_AGAIN_FIRST_NS: Final = S // 50
+_AGAIN_EVERY_NS: Final = S // 4
 """Pauses before a refused requirement is asked for again: short at first, since a migration arrives in milliseconds."""
-_ARREARS_NS: Final = _S
+_ARREARS_NS: Final = S
 """The longest delay that a paced worker makes up for."""
 
 
@@ -180,7 +180,7 @@ class Script:
         crew = max(1, len(self._workload.crew(context)))
         # A rate is for work that never ends; a pause between a meeting and a racing statement would break the race.
         rate = context.rate if workload_traits(self._workload).endless else None
-        self.interval_ns = None if rate is None else int(crew / rate * _S)
+        self.interval_ns = None if rate is None else int(crew / rate * S)
         """The time between two operations of the main phase; None: as fast as they are answered."""
 
     def begin(
@@ -246,7 +246,7 @@ def _take(
         case Meet():
             go_on = not order.meetings or (yield from _meet(step, script))
         case Wait(seconds):
-            go_on = yield Sleep(now_ns() + int(seconds * _S))
+            go_on = yield Sleep(now_ns() + int(seconds * S))
         case Note(f, key, value):
             yield Record(NEMESIS, "info", f, None, key, value)
     return None if go_on else Ending("over")
@@ -256,7 +256,7 @@ def _require(
     step: Require, script: Script, order: PhaseOrder, now_ns: Callable[[], int]
 ) -> Generator[Effect, Any, Ending | None]:
     """Repeat the call until it is done. Returns None then, and the ending of the phase if it never was."""
-    ends_ns = now_ns() + int(step.limit_s * _S)
+    ends_ns = now_ns() + int(step.limit_s * S)
     again_ns = _AGAIN_FIRST_NS
     while True:
         completion: Completion = yield Call(step.invoke, script.process, script.node)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Final, Literal
+from typing import Literal
 
 from schemaquake.harness.history.journal import Journal
 from schemaquake.harness.model.operation import JSON, NEMESIS
 from schemaquake.harness.model.protocols import Boot
 from schemaquake.harness.model.runtime import Clock
+from schemaquake.harness.units import S
 
 __all__ = ["Notes", "Progress"]
 
@@ -18,8 +19,6 @@ log = logging.getLogger("schemaquake.harness.run.conductor")
 
 Progress = Callable[[str, float | None], AbstractContextManager[None]]
 """A display of a phase by its name and time limit (s) while its block runs."""
-
-_S: Final = 1_000_000_000
 
 
 class Notes:
@@ -78,4 +77,4 @@ class Notes:
             yield
         self.write("phase", {"phase": name, "state": "ends"})
         self._journal.sync()
-        log.info("phase done", extra={"phase": name, "seconds": round((self._clock.now_ns() - began_ns) / _S, 1)})
+        log.info("phase done", extra={"phase": name, "seconds": round((self._clock.now_ns() - began_ns) / S, 1)})

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from schemaquake.harness.errors import ClusterError, NodeUnreachable, SchemaquakeError
 from schemaquake.harness.history.journal import ObservationJournal, sync_regularly
@@ -25,11 +25,10 @@ from schemaquake.harness.model.protocols import Client, Connector
 from schemaquake.harness.model.runtime import Settled, Sleep
 from schemaquake.harness.run.lifeline import end_with_parent
 from schemaquake.harness.run.observing import SAMPLE_EVERY_S, Look, settle
+from schemaquake.harness.units import S
 from schemaquake.harness.wait import pause_for
 
 __all__ = ["ProcessObserver"]
-
-_S: Final = 1_000_000_000
 
 
 class ProcessObserver:
@@ -189,7 +188,7 @@ class _SchemaReader:
                     case Look(phase, complete):
                         answer = self._observe(phase, complete=complete)
                     case Sleep(until_ns):
-                        pause_for((until_ns - time.monotonic_ns()) / _S)
+                        pause_for((until_ns - time.monotonic_ns()) / S)
         except StopIteration as end:
             settled: Settled = end.value
             return settled

@@ -27,13 +27,13 @@ from schemaquake.harness.run.interpreter import (
     Script,
     WorkerFailed,
 )
+from schemaquake.harness.units import S
 
 __all__ = ["SimulatedCrew"]
 
-_S: Final = 1_000_000_000
-_PATIENCE_NS: Final = 5 * _S
+_PATIENCE_NS: Final = 5 * S
 """The time in seconds that workers have to end after a failure; later ones are not waited for."""
-_UNREACHABLE_NS: Final = _S // 4
+_UNREACHABLE_NS: Final = S // 4
 """The time after which an operation of a worker without a session fails."""
 
 
@@ -123,7 +123,7 @@ class SimulatedCrew:
         self._working = len(workers)
         for meeting in self._meetings.values():
             meeting.reset(sum(worker.meets_at(meeting) for worker in present))
-        self._ends_at_ns = None if time_limit_s is None else heap.now_ns + int(time_limit_s * _S)
+        self._ends_at_ns = None if time_limit_s is None else heap.now_ns + int(time_limit_s * S)
         taking_part = frozenset(worker.node for worker in workers)
         order = PhaseOrder(phase, label, self._ends_at_ns, len(workers) == len(present), taking_part)
         self._order = order
@@ -377,7 +377,7 @@ class _Meeting:
 
     def arrive(self, party: object, go_on: Callable[[object], None]) -> None:
         """Wait; `go_on` gets True when all are there, False when the meeting is called off, or MeetingFailed."""
-        limit = self._heap.at(self._heap.now_ns + int(MEETING_LIMIT_S * _S), self._give_up)
+        limit = self._heap.at(self._heap.now_ns + int(MEETING_LIMIT_S * S), self._give_up)
         self._waiting.append((party, go_on, limit))
         if len(self._waiting) == self._parties:
             self._release(True)

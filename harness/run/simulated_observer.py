@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeGuard
+from typing import Any, TypeGuard
 
 from schemaquake.harness.errors import ClusterError
 from schemaquake.harness.history.journal import ObservationJournal
@@ -15,10 +15,9 @@ from schemaquake.harness.model.protocols import Client, Connector, EventClient
 from schemaquake.harness.model.runtime import Settled, Sleep
 from schemaquake.harness.run.event_heap import EventHeap
 from schemaquake.harness.run.observing import SAMPLE_EVERY_S, Look, settle
+from schemaquake.harness.units import S
 
 __all__ = ["SimulatedObserver"]
-
-_S: Final = 1_000_000_000
 
 
 class SimulatedObserver:
@@ -69,7 +68,7 @@ class SimulatedObserver:
     def _sample(self) -> Generator[Look | Sleep, Any, None]:
         while self._phase is not None:
             yield Look(self._phase, complete=False)
-            yield Sleep(self._heap.now_ns + int(SAMPLE_EVERY_S * _S))
+            yield Sleep(self._heap.now_ns + int(SAMPLE_EVERY_S * S))
         self._sampling = False
 
     def settle(self, *, limit_s: float, quiet_s: float = 0) -> Settled:

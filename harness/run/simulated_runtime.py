@@ -22,12 +22,12 @@ from schemaquake.harness.run.interpreter import Script, assign
 from schemaquake.harness.run.simulated_crew import SimulatedCrew
 from schemaquake.harness.run.simulated_observer import SimulatedObserver
 from schemaquake.harness.run.strands import Strand
+from schemaquake.harness.units import S
 from schemaquake.harness.wait import waiting_by
 
 __all__ = ["SimulatedClock", "SimulatedRuntime"]
 
 _EPOCH: Final = datetime(2000, 1, 1, tzinfo=UTC)
-_S: Final = 1_000_000_000
 
 
 class SimulatedClock:
@@ -75,7 +75,7 @@ class SimulatedRuntime:
     def sleep(self, seconds: float) -> None:
         """Let virtual time pass, and carry out every act that falls due in it."""
         # A nanosecond more than nothing: a wait that was rounded down to nothing would never end.
-        pause_ns = max(1, round(seconds * _S)) if seconds > 0 else 0
+        pause_ns = max(1, round(seconds * S)) if seconds > 0 else 0
         self.heap.run(lambda: False, until_ns=self.heap.now_ns + pause_ns)
 
     def spawn(self, name: str, steps: TaskSteps) -> Task:  # noqa: ARG002 - a name is for threads

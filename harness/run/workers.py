@@ -43,6 +43,7 @@ from schemaquake.harness.run.interpreter import (
 )
 from schemaquake.harness.run.lifeline import end_with_parent
 from schemaquake.harness.run.meeting_point import MeetingPoint
+from schemaquake.harness.units import S
 from schemaquake.harness.wait import pause_for
 
 __all__ = ["ProcessCrew"]
@@ -56,7 +57,6 @@ _END_LIMIT_S: Final = 5.0
 _LOOK_EVERY_NS: Final = 250_000_000
 """The interval at which a sleeping worker checks whether the phase is over."""
 
-_S: Final = 1_000_000_000
 
 _ABSENT, _PRESENT, _GONE = range(3)
 """The state of the workers of one node: not yet begun, taking part, or dismissed."""
@@ -154,10 +154,10 @@ class ProcessCrew:
         present = {node for node, process in self._processes.items() if process.is_at(_PRESENT)}
         for name, point in self._meeting_points.items():
             point.reset(sum(one.workload == name and one.member.node in present for one in self._assignments))
-        ends_at_ns = None if time_limit_s is None else time.monotonic_ns() + int(time_limit_s * _S)
+        ends_at_ns = None if time_limit_s is None else time.monotonic_ns() + int(time_limit_s * S)
         everybody = present <= set(nodes)
         order = PhaseOrder(phase, label, ends_at_ns, everybody, frozenset(present.intersection(nodes)))
-        return self._command("phase", order, nodes, ends_at=None if ends_at_ns is None else ends_at_ns / _S)
+        return self._command("phase", order, nodes, ends_at=None if ends_at_ns is None else ends_at_ns / S)
 
     def _command(
         self, verb: _Verb, order: PhaseOrder | None, nodes: Iterable[str], *, ends_at: float | None = None
@@ -409,7 +409,7 @@ class _ThreadedWorker:
             while place.value == _ABSENT:
                 if is_over():
                     return None
-                pause_for(_LOOK_EVERY_NS / _S)
+                pause_for(_LOOK_EVERY_NS / S)
         ending = self._drive(self._script.begin(order, now_ns=time.monotonic_ns, is_over=is_over), is_over)
         if place.value == _GONE:
             if order.meetings:
@@ -455,7 +455,7 @@ class _ThreadedWorker:
             if self._client is not None:
                 return self._client.invoke(operation)
         assert self._unreachable is not None, "a phase before connect"
-        pause_for(_LOOK_EVERY_NS / _S)
+        pause_for(_LOOK_EVERY_NS / S)
         return Completion(type="fail", error=f"NodeUnreachable: {self._unreachable}")
 
     def _close_session(self) -> None:
@@ -474,5 +474,5 @@ def _sleep(until_ns: int, is_over: Callable[[], bool]) -> bool:
     while (left := until_ns - time.monotonic_ns()) > 0:
         if is_over():
             return False
-        pause_for(min(left, _LOOK_EVERY_NS) / _S)
+        pause_for(min(left, _LOOK_EVERY_NS) / S)
     return True

@@ -10,6 +10,7 @@ from collections.abc import Generator
 from typing import Generic, TypeAlias, TypeVar
 
 from schemaquake.harness.model.runtime import Sleep, TaskSteps
+from schemaquake.harness.units import S
 from schemaquake.harness.wait import tasks, until
 
 __all__ = ["Activities", "Activity", "Work"]
@@ -17,8 +18,6 @@ __all__ = ["Activities", "Activity", "Work"]
 R = TypeVar("R")
 
 Work: TypeAlias = Generator[float, bool, R]
-
-_S = 1_000_000_000
 
 
 class Activity(Generic[R]):
@@ -55,7 +54,7 @@ class Activity(Generic[R]):
         try:
             pause_s = next(work)
             while True:
-                slept = yield Sleep(self._tasks.clock.now_ns() + round(pause_s * _S))
+                slept = yield Sleep(self._tasks.clock.now_ns() + round(pause_s * S))
                 pause_s = work.send(slept)
         except StopIteration as end:
             self._results.append(end.value)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from schemaquake.harness.errors import ClusterError
 from schemaquake.harness.model.operation import Completion
 from schemaquake.harness.model.protocols import Cluster, Fault
 from schemaquake.harness.model.steps import Invoke
 from schemaquake.harness.model.topology import Attempt, Requests
+from schemaquake.harness.units import S
 from schemaquake.harness.wait import tasks
 from schemaquake.nemeses.topology.attempts import refused
 
 __all__ = ["ask_as_client", "refuse_unrecorded"]
-
-_S: Final = 1_000_000_000
 
 
 def ask_as_client(requests: Requests, coordinator: str, operation: Invoke, *, command: str) -> Attempt:
@@ -28,7 +25,7 @@ def ask_as_client(requests: Requests, coordinator: str, operation: Invoke, *, co
         outcome=completion.type,
         command=command,
         node=coordinator,
-        seconds=(tasks().clock.now_ns() - began_ns) / _S,
+        seconds=(tasks().clock.now_ns() - began_ns) / S,
         answer=completion.error or "",
     )
 

@@ -28,6 +28,7 @@ from schemaquake.harness.model.traits import checker_traits
 from schemaquake.harness.model.verdict import Anomaly
 from schemaquake.harness.registry import load_all
 from schemaquake.harness.sealed_json import dump_sealed, load_sealed
+from schemaquake.harness.units import S
 from schemaquake.results.judging.judge import judge
 from schemaquake.results.judging.keyspaces import events_of, observations_of
 from schemaquake.results.store.store import Store
@@ -37,9 +38,8 @@ __all__ = ["EarlyJudge", "ProvisionalAnomaly", "read_provisional", "write_provis
 FILE_NAME: Final = "provisional.json"
 _SCHEMA: Final = 1
 
-_S: Final = 1_000_000_000
-_QUIET_NS: Final = 2 * _S
-_AGAIN_NS: Final = _S
+_QUIET_NS: Final = 2 * S
+_AGAIN_NS: Final = S
 _READ_MOST: Final = 32 << 20  # bytes of journals; merging more, again and again, would take a core from the cluster
 _LIMIT_S: Final = 10.0
 _RUNNING: Final = "running"
@@ -118,7 +118,7 @@ class EarlyJudge:
             name = next((keyspace_of(each) for each in anomaly.objects), None)
             if name in quiet:
                 one = ProvisionalAnomaly(
-                    seconds=moment.now_ns / _S, type=anomaly.type, objects=anomaly.objects, nodes=anomaly.nodes
+                    seconds=moment.now_ns / S, type=anomaly.type, objects=anomaly.objects, nodes=anomaly.nodes
                 )
                 foremost.setdefault(name, one)
         return self._new([*(one for _, one in sorted(foremost.items())), *self._conflicts(moment)])
@@ -144,7 +144,7 @@ class EarlyJudge:
         self._seen = {key: self._seen.get(key, moment.now_ns) for key in found if key not in self._told}
         for key, since in sorted(self._seen.items()):
             if moment.now_ns - since >= _AGAIN_NS:
-                yield ProvisionalAnomaly(seconds=since / _S, type=key[0], objects=key[1], nodes=found[key].nodes)
+                yield ProvisionalAnomaly(seconds=since / S, type=key[0], objects=key[1], nodes=found[key].nodes)
 
 
 def write_provisional(folder: Path, anomalies: Sequence[ProvisionalAnomaly]) -> None:
@@ -240,7 +240,7 @@ def _moment_of(records: Records) -> _Moment | None:
         observations=running,
         now_ns=min(row["time"] for row in latest.values()),
         disturbed_ns=max((note["time"] for note in disturbing), default=0),
-        quiet_ns=_QUIET_NS + int(_S * float(planned.get("pull_delay_s") or 0)),
+        quiet_ns=_QUIET_NS + int(S * float(planned.get("pull_delay_s") or 0)),
         events=dict(_last_events(history)),
         states=states,
     )

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.model.records import plain
+from schemaquake.harness.units import S
 from schemaquake.results.report.material import Material
 
 __all__ = ["POINTS_DRAWN", "chart_data"]
@@ -61,7 +62,7 @@ def _quantiles(latencies: pa.Table) -> Mapping[str, Mapping[str, Sequence[float]
 
 def _rates(rates: pa.Table, duration: int) -> Mapping[str, Any]:
     """Count completed operations per second by outcome, for every f and for all together. Windows without operations count 0."""
-    seconds = duration // 1_000_000_000 + 1
+    seconds = duration // S + 1
     by_f: dict[str, dict[str, list[int]]] = {EVERYTHING: _zeroes(seconds)}
     for row in plain(rates).to_pylist():
         for name in (EVERYTHING, row["f"]):

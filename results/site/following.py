@@ -20,6 +20,7 @@ from schemaquake.harness.errors import HistoryError, PlanError
 from schemaquake.harness.history.journal import EVENT_JOURNALS, read_clock
 from schemaquake.harness.model.operation import NEMESIS
 from schemaquake.harness.run_process import still_running
+from schemaquake.harness.units import S
 from schemaquake.results.findings.description import describe_rate, title_of
 from schemaquake.results.judging.provisional import read_provisional
 from schemaquake.results.store.store import Store
@@ -30,7 +31,7 @@ __all__ = ["RunFollower"]
 _READ_MOST: Final = 8 << 20  # bytes of one file in one reading
 _SHOWN: Final = 50
 _SIGNS: Final = (b"ERROR", b"FATAL")
-_WINDOW_NS: Final = 1_000_000_000
+_WINDOW_NS: Final = 1 * S
 
 
 class RunFollower:

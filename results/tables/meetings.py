@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from schemaquake.checkers.evidence.notes import Fault, Notes
 from schemaquake.harness.model.operation import NEMESIS
 from schemaquake.harness.model.records import plain
+from schemaquake.harness.units import S
 from schemaquake.workloads.churn.conditions import BACK_S, STOPPING, Condition
 
 __all__ = ["MEETINGS", "Coverage", "cover", "tabulate_meetings"]
@@ -31,7 +32,6 @@ MEETINGS: Final = pa.schema(
         ("first", pa.int64()),  # ns since the run started
     ]
 )
-_S: Final = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def _condition(faults: Sequence[Fault], time: int) -> Condition:
     """Return the condition at a time (ns)."""
     under = {fault.nemesis for fault in faults if fault.begins <= time and (fault.ends is None or time < fault.ends)}
     back = any(
-        fault.nemesis in STOPPING and fault.ends is not None and fault.ends <= time < fault.ends + BACK_S * _S
+        fault.nemesis in STOPPING and fault.ends is not None and fault.ends <= time < fault.ends + BACK_S * S
         for fault in faults
     )
     return Condition("+".join(sorted(under)), "down" if under & STOPPING else "back" if back else "")

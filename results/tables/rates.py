@@ -13,10 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from schemaquake.harness.model.records import plain
+from schemaquake.harness.units import S
 
 __all__ = ["LATENCIES", "RATES", "WINDOW_NS", "count_rates", "measure_latencies"]
 
-WINDOW_NS: Final = 1_000_000_000
+WINDOW_NS: Final = 1 * S
 
 RATES: Final = pa.schema(
     [

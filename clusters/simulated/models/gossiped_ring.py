@@ -31,13 +31,12 @@ from schemaquake.clusters.simulated.topology import Moving, Seat, SeatState, Top
 from schemaquake.harness.model.topology import TopologyVerb
 from schemaquake.harness.placements.changes import Change
 from schemaquake.harness.placements.ring import Location, Ring
+from schemaquake.harness.units import MS, S
 
 __all__ = ["GossipedRing"]
 
-_MS: Final = 1_000_000
-_S: Final = 1_000_000_000
-_RING_DELAY_NS: Final = 5 * _S
-_AGREES_NS: Final = 30 * _S
+_RING_DELAY_NS: Final = 5 * S
+_AGREES_NS: Final = 30 * S
 _SYSTEM_FACTOR: Final = 3
 
 C1, C2, C3, C4 = numbered("ring/change", "c1", "c2", "c3", "c4")
@@ -167,7 +166,7 @@ class GossipedRing:
         if joins is None or (own is not None and own.word == "NORMAL" and joins.replaces != node.name):
             return
         server = server_of(node)
-        yield Sleep(2 * _S)
+        yield Sleep(2 * S)
         yield from self._await_schema(node)
         self._look_at_schema(node)
         if joins.replaces == node.name:
@@ -205,7 +204,7 @@ class GossipedRing:
             }
             if versions == {str(server.version)}:
                 return
-            yield Sleep(500 * _MS)
+            yield Sleep(500 * MS)
         raise Died("java.lang.RuntimeException: Didn't receive schemas for all known versions within the PT30S.")
 
     def _look_at_schema(self, node: Node) -> None:
@@ -222,7 +221,7 @@ class GossipedRing:
         for factor in _factors(server_of(node)):
             transfers = list(topology.own_transfers(node.name, factor))
             while not (yield from self.streams.take_over(node, transfers, None)):
-                yield Sleep(500 * _MS)
+                yield Sleep(500 * MS)
         node.joins = None
 
     # ── changes ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -265,7 +264,7 @@ class GossipedRing:
             return
         self._tell(node, subject, status._replace(word="LEFT", tokens=()))
         if verb == "decommission":
-            yield Sleep(2 * _S)  # so that the others hear it from this node
+            yield Sleep(2 * S)  # so that the others hear it from this node
             server.phase = "left"
             server.gossip.end()
 
@@ -284,7 +283,7 @@ class GossipedRing:
         if move is None:
             raise ServerSaid("ServerError", f"the change of {subject} is not known any more")
         while not (yield from self.streams.move(node, topology, move, None, again=again)):
-            yield Sleep(500 * _MS)
+            yield Sleep(500 * MS)
 
     def receive(self, node: Node, message: Message) -> Steps:
         """Handle a stream."""

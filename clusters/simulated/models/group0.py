@@ -71,6 +71,7 @@ from schemaquake.clusters.simulated.schema.rows import RowChange
 from schemaquake.clusters.simulated.topology import Topology
 from schemaquake.harness.ddl.cql import statement
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
+from schemaquake.harness.units import MS, S
 
 if TYPE_CHECKING:
     from schemaquake.harness.model.steps import Invoke
@@ -78,12 +79,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Group0"]
 
-_MS: Final = 1_000_000
-_S: Final = 1_000_000_000
-_CHANGE_LIMIT_NS: Final = 10 * _S
+_CHANGE_LIMIT_NS: Final = 10 * S
 """A minute on real servers (`group0_raft_op_timeout_in_ms`), whose clients gave up long before."""
-_ASK_NS: Final = 1 * _S
-_CATCHES_UP_NS: Final = 5 * _S
+_ASK_NS: Final = 1 * S
+_CATCHES_UP_NS: Final = 5 * S
 """The time for which a node that starts waits for a majority before it serves."""
 _TRIES: Final = 10
 _SNAPSHOT_EVERY: Final = 24
@@ -278,14 +277,14 @@ class Group0:
             if at is None:
                 if "retry-new-id" in self.flaws and role.leader not in {"", node.name}:
                     return False
-                yield role.moved.within(100 * _MS)
+                yield role.moved.within(100 * MS)
                 continue
             yield G6
             term, index = at
             while role.applied < index and node.kernel.heap.now_ns < ends_ns:
                 if index <= role.log.last and role.log.term_at(index) not in {term, -1}:
                     break
-                yield role.moved.within(200 * _MS)
+                yield role.moved.within(200 * MS)
             if role.applied < index:
                 continue
             if index > role.log.index and role.log.term_at(index) != term and command.new_id not in kept.history:
@@ -316,10 +315,10 @@ class Group0:
                 answers: Answers = yield server_of(node).ask([leader], "barrier", None, need=1, limit_ns=2 * _ASK_NS)
                 index = answers.answers.get(leader)
             while index is not None and role.applied < index and node.kernel.heap.now_ns < ends_ns:
-                yield role.moved.within(200 * _MS)
+                yield role.moved.within(200 * MS)
             if index is not None and role.applied >= index:
                 return True
-            yield role.moved.within(100 * _MS)
+            yield role.moved.within(100 * MS)
         return False
 
     def catch_up(self, node: Node) -> Steps:
@@ -451,7 +450,7 @@ class Group0:
             role = _role(node)
             ends_ns = node.kernel.heap.now_ns + _CHANGE_LIMIT_NS
             while any(member.name == node.name for member in role.members.now) and node.kernel.heap.now_ns < ends_ns:
-                yield Sleep(100 * _MS)
+                yield Sleep(100 * MS)
             self._raft.resign(node)
             server_of(node).phase = "left"
             server_of(node).gossip.end()
@@ -508,7 +507,7 @@ class Group0:
         role = _role(node)
         at = yield from self._raft.propose(node, order)
         while at is not None and role.is_leader and self.board(node).at < at[1]:
-            yield role.moved.within(200 * _MS)
+            yield role.moved.within(200 * MS)
         return at is not None and self.board(node).at >= at[1]
 
     def send(self, node: Node, order: TopologyOrder) -> Steps:
@@ -523,7 +522,7 @@ class Group0:
             if len(others) == len(role.members.now) or not role.is_leader:
                 return True
             if role.members.before or role.named_at > role.commit:
-                yield Sleep(100 * _MS)
+                yield Sleep(100 * MS)
                 continue
             if (yield from self._raft.propose_members(node, others)) is not None:
                 return True
@@ -624,7 +623,7 @@ class Group0:
         server.state = _Life(Raft.new_role(kept.log))
         node.clock.is_trusted = "wall-clock" in self.flaws
         yield D1
-        yield Sleep(node.kernel.cost_ns(400 * _MS, 800 * _MS))
+        yield Sleep(node.kernel.cost_ns(400 * MS, 800 * MS))
         if not kept.server_id:
             yield Sync()
             kept.server_id = time_id(node)
@@ -688,7 +687,7 @@ class Group0:
             if not kept.log.group:
                 self._raft.found(node, time_id(node), kept.server_id)
             return
-        yield Sleep(node.kernel.cost_ns(100 * _MS, 200 * _MS))
+        yield Sleep(node.kernel.cost_ns(100 * MS, 200 * MS))
 
     def _meet(self, node: Node, message: Message) -> Steps:
         """Write down who asks and whom it knows, then answer with the group or with whom this node knows."""
@@ -713,7 +712,7 @@ class Group0:
             member = Member(node.name, _kept(node).server_id, votes=votes and node.name in role.members.names)
             for name in [role.leader] if role.leader else [each for each in asked if each not in {"", node.name}]:
                 yield server_of(node).ask([name], "member", member, need=1, limit_ns=_ASK_NS)
-            yield role.moved.within(node.kernel.cost_ns(100 * _MS, 200 * _MS))
+            yield role.moved.within(node.kernel.cost_ns(100 * MS, 200 * MS))
 
     def _admit(self, node: Node, member: Member) -> Steps:
         """Make a node a member, or a member that votes; returns where the change is in the log, None if that cannot be now."""

@@ -28,10 +28,10 @@ from schemaquake.clusters.simulated.ring import Copies
 from schemaquake.clusters.simulated.said import ServerSaid
 from schemaquake.clusters.simulated.schema.loading import load_keyspaces
 from schemaquake.clusters.simulated.topology import Moving, Topology
+from schemaquake.harness.units import S
 
 __all__ = ["Breaches", "GroupInvariants", "LogInvariants", "RingInvariants"]
 
-_S: Final = 1_000_000_000
 _SENT_MOST: Final = 1000
 """Times that a leader sends a member entries in one second: some fifty where clients ask for many changes."""
 
@@ -122,7 +122,7 @@ class GroupInvariants:
 
     def sends(self, node: Node, name: str) -> None:
         """Take note of entries, or a snapshot, that a leader sends a member. One that does nothing else ends: no run would."""
-        second = node.kernel.heap.now_ns // _S
+        second = node.kernel.heap.now_ns // S
         begun, count = self._sent.get((node.name, name), (second, 0))
         self._sent[node.name, name] = (second, count + 1 if begun == second else 1)
         if begun == second and count == _SENT_MOST and node.server is not None:

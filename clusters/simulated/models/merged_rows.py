@@ -59,14 +59,14 @@ from schemaquake.clusters.simulated.schema.definitions import Schema, tables_of
 from schemaquake.clusters.simulated.schema.loading import load_keyspaces
 from schemaquake.clusters.simulated.schema.mutations import Writing, difference
 from schemaquake.clusters.simulated.schema.rows import RowChange, SchemaRows
+from schemaquake.harness.units import MS
 
 if TYPE_CHECKING:
     from schemaquake.harness.model.steps import Invoke
 
 __all__ = ["MergedRows", "Release"]
 
-_MS: Final = 1_000_000
-_AGREEMENT_NS: Final = 2_000 * _MS
+_AGREEMENT_NS: Final = 2_000 * MS
 _FIRST_ID: Final = 1000
 _PURGES_US: Final = 3_000_000
 """Age at which a design with the flaw `purge` forgets deletions: days on real servers (`gc_grace_seconds`)."""
@@ -134,7 +134,7 @@ class MergedRows:
             keyspace_row="keyspace-row" in flaws, whole_row="whole-row" in flaws, rows_unite="row-union" in flaws
         )
         self._invariants: MergeInvariants | None = None
-        self._pull_delay_ns = round(pull_delay_s * 1000) * _MS
+        self._pull_delay_ns = round(pull_delay_s * 1000) * MS
 
     def watch(self, nodes: Sequence[Node]) -> None:
         """Have what must hold of all nodes at once be looked at (`schemaquake.clusters.simulated.models.invariants`)."""
@@ -203,10 +203,10 @@ class MergedRows:
         """Return the timestamp of rows: whole milliseconds of the wall clock; where CREATEs must not unite, different on every node."""
         own = 0 if self._writing.rows_unite else 2 * sorted((node.name, *node.peers)).index(node.name)
         if "nanotime" in self.flaws:
-            return _FIRST_ID + server_of(node).uptime_ns // _MS * 1000 + own
+            return _FIRST_ID + server_of(node).uptime_ns // MS * 1000 + own
         if self._release.speaks_thrift and "wall-clock" in self.flaws:
             life = _life(node)
-            life.last_us = max(life.last_us, node.clock.wall_ns() // _MS * 1000)
+            life.last_us = max(life.last_us, node.clock.wall_ns() // MS * 1000)
             return life.last_us + own
         return node.clock.schema_stamp_us() + own
 
@@ -338,7 +338,7 @@ class MergedRows:
         if self._turns is not None:
             self._turns.meet(node)
         yield B1
-        yield Sleep(node.kernel.cost_ns(300 * _MS, 600 * _MS))
+        yield Sleep(node.kernel.cost_ns(300 * MS, 600 * MS))
         flushed = _kept(node).half or node.disk.schema
         try:
             schema = load_keyspaces(flushed, sorted(flushed.keyspaces), {}, partial(_warn, node))
@@ -355,7 +355,7 @@ class MergedRows:
             self._invariants.started(node)
         yield B3
         server.gossip.begin()
-        yield Sleep(node.kernel.cost_ns(200 * _MS, 400 * _MS))
+        yield Sleep(node.kernel.cost_ns(200 * MS, 400 * MS))
 
     def _replay(self, node: Node) -> None:
         """Replay the commit log: rows of a dropped table find one that has its id again."""

@@ -20,12 +20,12 @@ from schemaquake.clusters.simulated.schema.definitions import Schema
 from schemaquake.clusters.simulated.schema.loading import load_keyspaces
 from schemaquake.clusters.simulated.schema.mutations import Writing, difference
 from schemaquake.clusters.simulated.schema.rows import RowChange, SchemaRows
+from schemaquake.harness.units import S
 
 __all__ = ["Order", "Pulls", "id_of_its_past", "log_failed_merge", "recheck"]
 
-_S: Final = 1_000_000_000
 _AT_ONCE: Final = 3
-_LIMIT_NS: Final = 10 * _S
+_LIMIT_NS: Final = 10 * S
 _RACES: Final = frozenset({"type-race", "function-race", "base-race", "target-race", "whole-row"})
 """Flaws by which a merge takes rows that cannot be loaded."""
 

@@ -61,6 +61,7 @@ from schemaquake.clusters.simulated.schema.changes import Making, carry_out
 from schemaquake.clusters.simulated.schema.definitions import Schema, tables_of
 from schemaquake.clusters.simulated.schema.mutations import Writing, difference
 from schemaquake.clusters.simulated.topology import Topology
+from schemaquake.harness.units import MS, S
 
 if TYPE_CHECKING:
     from schemaquake.harness.model.steps import Invoke
@@ -68,15 +69,13 @@ if TYPE_CHECKING:
 
 __all__ = ["MetadataLog"]
 
-_MS: Final = 1_000_000
-_S: Final = 1_000_000_000
-_DDL_LIMIT_NS: Final = 10 * _S
-_MEMBER_LIMIT_NS: Final = 3 * _S
-_APPEND_LIMIT_NS: Final = 2 * _S
+_DDL_LIMIT_NS: Final = 10 * S
+_MEMBER_LIMIT_NS: Final = 3 * S
+_APPEND_LIMIT_NS: Final = 2 * S
 _TRIES: Final = 10
 _REGISTER: Final = "REGISTER"
 _RECONFIGURE: Final = "RECONFIGURE_CMS"
-_PAUSED_NS: Final = 4 * _S
+_PAUSED_NS: Final = 4 * S
 """The time of a pause or a delay that a rule asks for."""
 _NEXT: Final = {"PREPARE": "START", "START": "MID", "MID": "FINISH"}
 _SEQUENCE: Final = frozenset({PREPARE, ADVANCE, CANCEL})
@@ -328,7 +327,7 @@ class MetadataLog:
         return self._sequences.reshape(node, verb, about=about, argument=argument)
 
     def _pause(self, node: Node, *, is_paused: bool) -> Steps:
-        yield Sleep(node.kernel.cost_ns(1 * _MS, 20 * _MS))
+        yield Sleep(node.kernel.cost_ns(1 * MS, 20 * MS))
         _life(node).is_paused = is_paused
 
     def topology(self, node: Node) -> Topology:
@@ -346,7 +345,7 @@ class MetadataLog:
         committed = yield from self._commit(node, entry, node.kernel.heap.now_ns + limit_ns)
         while life.metadata.epoch < committed:
             yield from self._catch_up(node, life.metadata.cms)
-            yield Sleep(100 * _MS)
+            yield Sleep(100 * MS)
 
     def _new_id(self, node: Node) -> tuple[str, int]:
         self._asked[node.name] = self._asked.get(node.name, 0) + 1
@@ -385,7 +384,7 @@ class MetadataLog:
                         raise said
                     yield from self._follow(node, entries, snapshot)
                     return epoch
-            yield Sleep(node.kernel.cost_ns(50 * _MS, 500 * _MS))
+            yield Sleep(node.kernel.cost_ns(50 * MS, 500 * MS))
         raise ServerSaid("InvalidRequest", f"Could not perform commit after {attempts} attempts. Time remaining: 0ms")
 
     def _commit_here(self, node: Node, entry: Entry) -> Steps:  # noqa: C901 - the steps k1 to k7, in their order
@@ -422,7 +421,7 @@ class MetadataLog:
                 return None
             if not is_appended and "double-commit" not in self.flaws:
                 yield K4
-                yield Sleep(node.kernel.cost_ns(1 * _MS, 500 * _MS))
+                yield Sleep(node.kernel.cost_ns(1 * MS, 500 * MS))
                 yield from self._read_log(node)
                 continue
             yield K6
@@ -683,7 +682,7 @@ class MetadataLog:
             self._publish(node, after)
             if kept.unreleased:
                 # The rows of what was dropped are flushed before the commit log that has them is released.
-                yield Sleep(node.kernel.cost_ns(20 * _MS, 120 * _MS))
+                yield Sleep(node.kernel.cost_ns(20 * MS, 120 * MS))
                 yield L8
                 kept.unreleased = ""
             if after.epoch % self._snapshot_every == 0:
@@ -746,7 +745,7 @@ class MetadataLog:
         kept = _kept(node)
         node.clock.is_trusted = "wall-clock" in self.flaws
         yield B1
-        yield Sleep(node.kernel.cost_ns(400 * _MS, 800 * _MS))
+        yield Sleep(node.kernel.cost_ns(400 * MS, 800 * MS))
         if kept.unreleased and "replay-refused" in self.flaws:
             raise Died(_REFUSED.format(table=kept.unreleased))
         kept.unreleased = ""
@@ -769,7 +768,7 @@ class MetadataLog:
             server.gossip.listen()
         else:
             server.gossip.begin()
-        yield Sleep(node.kernel.cost_ns(1_200 * _MS, 1_400 * _MS))
+        yield Sleep(node.kernel.cost_ns(1_200 * MS, 1_400 * MS))
         yield from self._catch_up(node, life.metadata.cms or self._founders(node))
         yield B3
         if node.name not in life.metadata.registered and not takes_own_place:

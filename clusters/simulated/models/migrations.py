@@ -60,16 +60,16 @@ from schemaquake.clusters.simulated.ring import Ring
 from schemaquake.clusters.simulated.said import ServerSaid
 from schemaquake.clusters.simulated.schema.changes import Making
 from schemaquake.clusters.simulated.schema.definitions import Schema, Table, tables_of
+from schemaquake.harness.units import MS
 
 if TYPE_CHECKING:
     from schemaquake.harness.model.steps import Invoke
 
 __all__ = ["Migrations"]
 
-_MS: Final = 1_000_000
-_AGREEMENT_NS: Final = 2_000 * _MS
+_AGREEMENT_NS: Final = 2_000 * MS
 _PUSHED_MOST: Final = 100
-_RECTIFIES_NS: Final = 2_000 * _MS
+_RECTIFIES_NS: Final = 2_000 * MS
 _FIRST_ID: Final = 1000
 
 C1, C2, C3, C4 = numbered("0.7/change", "c1", "c2", "c3", "c4")
@@ -379,7 +379,7 @@ class Migrations:
         if self._turns is not None:
             self._turns.meet(node)
         yield B1
-        yield Sleep(node.kernel.cost_ns(200 * _MS, 500 * _MS))
+        yield Sleep(node.kernel.cost_ns(200 * MS, 500 * MS))
         if not kept.is_flushed and "marker-in-log" in self.flaws:
             raise Died(f"java.lang.RuntimeException: Could not load the definitions of {UUID(hex=kept.marker)}")
         self._serve(node, kept.marker if kept.is_flushed else kept.unflushed)
@@ -393,13 +393,13 @@ class Migrations:
             self._take_all(node)
             _life(node).is_caught_up = True
         server.gossip.begin()
-        yield Sleep(node.kernel.cost_ns(200 * _MS, 400 * _MS))
+        yield Sleep(node.kernel.cost_ns(200 * MS, 400 * MS))
 
     def _clear_files(self, node: Node) -> None:
         """Delete files of what is no more in the schema, which a crash after a5 leaves behind."""
         for table_id, files in node.disk.tables.items():
             if server_of(node).table(table_id) is None:
-                files.drop(f"dropped-{node.clock.wall_ns() // _MS}-{files.name}")
+                files.drop(f"dropped-{node.clock.wall_ns() // MS}-{files.name}")
 
 
 def _time_us(version: str) -> int:

@@ -30,12 +30,11 @@ from schemaquake.clusters.simulated.models.invariants import LogInvariants
 from schemaquake.clusters.simulated.models.serving import server_of
 from schemaquake.clusters.simulated.models.steps import numbered
 from schemaquake.clusters.simulated.processes import Sleep, Sync
+from schemaquake.harness.units import MS, S
 
 __all__ = ["PaxosLog", "Slot"]
 
-_MS: Final = 1_000_000
-_S: Final = 1_000_000_000
-_LIMIT_NS: Final = 2 * _S
+_LIMIT_NS: Final = 2 * S
 _BALLOTS_MOST: Final = 10
 
 P1, P2, P3 = numbered("6.0/paxos", "p1", "p2", "p3")
@@ -142,7 +141,7 @@ class PaxosLog:
                 promises = taken
             if not promises.failures:
                 return False, None
-            yield Sleep(node.kernel.cost_ns(1 * _MS, 200 * _MS))  # another proposer's ballot is higher
+            yield Sleep(node.kernel.cost_ns(1 * MS, 200 * MS))  # another proposer's ballot is higher
         return False, None
 
     def _tell(self, node: Node, members: Sequence[str], entry: Numbered) -> None:

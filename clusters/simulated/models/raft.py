@@ -43,17 +43,17 @@ from schemaquake.clusters.simulated.models.serving import server_of
 from schemaquake.clusters.simulated.models.steps import numbered
 from schemaquake.clusters.simulated.models.waiting import Signal
 from schemaquake.clusters.simulated.processes import Sync
+from schemaquake.harness.units import MS
 
 __all__ = ["ENTRIES_MOST", "Configuration", "Entry", "Log", "Machine", "Member", "Raft", "Role"]
 
-_MS: Final = 1_000_000
-_TICK_NS: Final = 100 * _MS
+_TICK_NS: Final = 100 * MS
 _ELECTION_TICKS: Final = 10
 _PING_EVERY: Final = 3
-_SILENT_NS: Final = 1_000 * _MS
+_SILENT_NS: Final = 1_000 * MS
 """A node that was not heard of for so long is taken for dead (`raft-group-registry-fd-threshold-in-ms`)."""
 _AGAIN_TICKS: Final = 3
-_CONFIRM_NS: Final = 1_000 * _MS
+_CONFIRM_NS: Final = 1_000 * MS
 ENTRIES_MOST: Final = 50
 
 V1, V2, V3 = numbered("raft/election", "v1", "v2", "v3")

@@ -60,6 +60,7 @@ from schemaquake.clusters.simulated.schema.loading import load_keyspaces
 from schemaquake.clusters.simulated.schema.mutations import Writing, difference
 from schemaquake.clusters.simulated.schema.rows import RowChange
 from schemaquake.clusters.simulated.topology import Topology
+from schemaquake.harness.units import MS, S
 
 if TYPE_CHECKING:
     from schemaquake.harness.model.steps import Invoke
@@ -67,10 +68,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Rows"]
 
-_MS: Final = 1_000_000
-_S: Final = 1_000_000_000
 _PULLS_AT_ONCE: Final = 3
-_PULL_LIMIT_NS: Final = 10 * _S
+_PULL_LIMIT_NS: Final = 10 * S
 
 E1, E2, E3, E4, E5, E6, E7, E8 = numbered("4.0/apply", "e1", "e2", "e3", "e4", "e5", "e6", "e7", "e8")
 P1, P2, P3, P4, P5, P6 = numbered("4.0/merge", "p1", "p2", "p3", "p4", "p5", "p6")
@@ -107,7 +106,7 @@ class Rows:
             keyspace_row="keyspace-row" in flaws, whole_row="whole-row" in flaws, rows_unite="row-union" in flaws
         )
         self._invariants: MergeInvariants | None = None
-        self._pull_delay_ns = round(pull_delay_s * _S)
+        self._pull_delay_ns = round(pull_delay_s * S)
 
     def watch(self, nodes: Sequence[Node]) -> None:
         """Have what must hold of all nodes at once be looked at (`schemaquake.clusters.simulated.models.invariants`)."""
@@ -272,7 +271,7 @@ class Rows:
         if self._turns is not None:
             self._turns.meet(node)
         yield B1
-        yield Sleep(node.kernel.cost_ns(400 * _MS, 800 * _MS))
+        yield Sleep(node.kernel.cost_ns(400 * MS, 800 * MS))
         try:
             schema = load_keyspaces(node.disk.schema, sorted(node.disk.schema.keyspaces), {}, partial(_warn, node))
         except ServerSaid as said:
@@ -292,7 +291,7 @@ class Rows:
             server.gossip.listen()
         else:
             server.gossip.begin()
-        yield Sleep(node.kernel.cost_ns(200 * _MS, 400 * _MS))
+        yield Sleep(node.kernel.cost_ns(200 * MS, 400 * MS))
         yield from self._ring.join(node)
         if takes_own_place:
             server.gossip.begin()

@@ -32,13 +32,12 @@ from schemaquake.clusters.simulated.said import ServerSaid
 from schemaquake.clusters.simulated.topology import Moving, Topology, factors_of, lacking
 from schemaquake.harness.model.topology import TopologyVerb
 from schemaquake.harness.placements.ring import Location
+from schemaquake.harness.units import MS, S
 
 __all__ = ["ADVANCE", "CANCEL", "PREPARE", "Sequences", "after_sequence"]
 
-_MS: Final = 1_000_000
-_S: Final = 1_000_000_000
-_BARRIER_NS: Final = 1 * _S
-_COMMIT_NS: Final = 10 * _S
+_BARRIER_NS: Final = 1 * S
+_COMMIT_NS: Final = 10 * S
 _SYSTEM_FACTOR: Final = 3
 """Replicas of `system_distributed`."""
 
@@ -180,7 +179,7 @@ class Sequences:
         for factor in factors_of(topology.ring):
             transfers = list(topology.own_transfers(node.name, factor))
             while not (yield from self.streams.take_over(node, transfers, None)):
-                yield Sleep(500 * _MS)
+                yield Sleep(500 * MS)
         node.joins = None
 
     # ── the steps ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -202,7 +201,7 @@ class Sequences:
                 self._look_at_barrier(node, move)
                 topology = self._log.topology(node)
                 if not (yield from self.streams.move(node, topology, move, subject, again=is_again)):
-                    yield Sleep(500 * _MS)
+                    yield Sleep(500 * MS)
                     continue
                 yield Q5
             else:
@@ -273,7 +272,7 @@ class Sequences:
                     return
             elif all(sum(name in known for name in group) > len(group) // 2 for group in groups):
                 return
-            yield Sleep(node.kernel.cost_ns(100 * _MS, 300 * _MS))
+            yield Sleep(node.kernel.cost_ns(100 * MS, 300 * MS))
 
     # ── messages ─────────────────────────────────────────────────────────────────────────────────────────────────────
 

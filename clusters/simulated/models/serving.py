@@ -6,12 +6,12 @@ from typing import Final
 
 from schemaquake.clusters.simulated.faces import Node, Server
 from schemaquake.clusters.simulated.schema.definitions import Schema, Table, tables_of
+from schemaquake.harness.units import MS
 
 __all__ = ["drop_files", "misses_drop", "serve_schema", "server_of", "time_id"]
 
 _GREGORIAN_HUNDREDS_NS: Final = 122_192_928_000_000_000
 """From the beginning of the Gregorian calendar, from which time UUIDs count, to 1970."""
-_MS: Final = 1_000_000
 
 
 def server_of(node: Node) -> Server:
@@ -36,7 +36,7 @@ def drop_files(node: Node, schema: Schema) -> None:
         if now is None or now.id != table.id:
             node.kernel.dropped[table.id] = None
             if (files := node.disk.tables.get(table.id)) is not None:
-                files.drop(f"dropped-{node.clock.wall_ns() // _MS}-{table.name}")
+                files.drop(f"dropped-{node.clock.wall_ns() // MS}-{table.name}")
 
 
 def misses_drop(node: Node, table: Table) -> bool:

@@ -20,13 +20,12 @@ from schemaquake.clusters.simulated.processes import Sleep, Step, Sync
 from schemaquake.clusters.simulated.ring import Copies, order_of, token_of, total_of
 from schemaquake.clusters.simulated.said import ServerSaid
 from schemaquake.clusters.simulated.topology import Moving, Topology, Transfer, factors_of
+from schemaquake.harness.units import MS, S
 
 __all__ = ["Streams"]
 
-_MS: Final = 1_000_000
-_S: Final = 1_000_000_000
-_RANGE_LIMIT_NS: Final = 10 * _S
-_ALL_LIMIT_NS: Final = 60 * _S
+_RANGE_LIMIT_NS: Final = 10 * S
+_ALL_LIMIT_NS: Final = 60 * S
 
 
 class _Row(NamedTuple):
@@ -195,7 +194,7 @@ class Streams:
     def _send(self, node: Node, message: Message) -> Steps:
         if self._heed is not None:
             yield from self._heed(node, message)
-        yield Sleep(node.kernel.cost_ns(5 * _MS, 40 * _MS))
+        yield Sleep(node.kernel.cost_ns(5 * MS, 40 * MS))
         span, keyspaces = message.body
         rows = []
         for table_id, files in sorted(node.disk.tables.items()):

@@ -32,13 +32,12 @@ from schemaquake.clusters.simulated.said import ServerSaid
 from schemaquake.clusters.simulated.topology import Moving, Topology, lacking
 from schemaquake.harness.model.topology import TopologyVerb
 from schemaquake.harness.placements.ring import Location
+from schemaquake.harness.units import MS, S
 
 __all__ = ["Board", "Coordinator", "Order", "Request", "after_order"]
 
-_MS: Final = 1_000_000
-_S: Final = 1_000_000_000
-_BARRIER_NS: Final = 3 * _S
-_DRAIN_NS: Final = 6 * _S
+_BARRIER_NS: Final = 3 * S
+_DRAIN_NS: Final = 6 * S
 _GIVES_UP_AFTER: Final = 10
 """Failed rounds of a step after which a change is rolled back."""
 _ENDED_MOST: Final = 32
@@ -259,7 +258,7 @@ class Coordinator:
                 raise ServerSaid("ServerError", reason)
             if not any(each.id == request.id for each in board.requests):
                 yield from self._group.send(node, Order("request", request))
-            yield Sleep(200 * _MS)
+            yield Sleep(200 * MS)
 
     # ── the coordinator ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -284,7 +283,7 @@ class Coordinator:
             if gone is not None:
                 # It is a member until the second step of the change of members, too.
                 yield from self._group.dismiss(node, gone)
-                yield Sleep(node.kernel.cost_ns(200 * _MS, 400 * _MS))
+                yield Sleep(node.kernel.cost_ns(200 * MS, 400 * MS))
                 continue
             board = self._group.board(node)
             move = next(iter(board.topology.moves), None)
@@ -303,7 +302,7 @@ class Coordinator:
                 order = Order("roll-back", (move.node, "topology request was rolled back: a node does not answer"))
                 if (yield from self._group.append(node, order)) and move.change in {"join", "replace"}:
                     yield from self._group.dismiss(node, move.node)
-            yield Sleep(node.kernel.cost_ns(200 * _MS, 400 * _MS))
+            yield Sleep(node.kernel.cost_ns(200 * MS, 400 * MS))
 
     def _gone_member(self, node: Node) -> str | None:
         """Return a node that has left the ring, and is in the group still; None if there is none."""
@@ -388,5 +387,5 @@ class Coordinator:
         while not is_so():
             if node.kernel.heap.now_ns >= ends_ns:
                 return False
-            yield Sleep(50 * _MS)
+            yield Sleep(50 * MS)
         return True

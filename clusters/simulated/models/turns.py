@@ -14,12 +14,12 @@ from schemaquake.clusters.simulated.models.serving import server_of
 from schemaquake.clusters.simulated.processes import Sleep
 from schemaquake.clusters.simulated.said import ServerSaid
 from schemaquake.clusters.simulated.topology import Topology
+from schemaquake.harness.units import MS
 
 __all__ = ["Turns"]
 
-_MS: Final = 1_000_000
-_WAITS_NS: Final = 10_000 * _MS
-_LOOKS_EVERY_NS: Final = 20 * _MS
+_WAITS_NS: Final = 10_000 * MS
+_LOOKS_EVERY_NS: Final = 20 * MS
 _GONE: Final = frozenset({"left", "replaced"})
 
 
@@ -48,7 +48,7 @@ class Turns:
             yield Sleep(_LOOKS_EVERY_NS)
         self._holder, self._last = (node, server), None
         try:
-            yield Sleep(2 * _MS)  # timestamps are whole milliseconds, and this change has a later one than that before
+            yield Sleep(2 * MS)  # timestamps are whole milliseconds, and this change has a later one than that before
             result = yield from steps
             self._last = server
             return result
