@@ -777,3 +777,94 @@ def test_a_value_that_nobody_wrote_is_found_whatever_was_refused_later() -> None
     assert "unwritten-value" in types(judge(*first, *get(1, "n2", 20, 22, 7, 11_000), *later))
     assert "unwritten-value" in types(judge(*first, *get(1, "n2", 20, 22, 9, 11_000), *later))
     assert "unwritten-value" not in types(judge(*first, *get(1, "n2", 20, 22, 6, 2_500), *later))
+
+
+def of_key(number: int, lines: list[str], *, shift_ms: int = 0, processes: int = 0) -> list[str]:
+    """The same events of another key, so many ms later and by other processes."""
+    found = []
+    for line in lines:
+        at, process, *rest = line.split(" ")
+        moved = [f"@{int(at[1:]) + shift_ms}", f"p{int(process[1:]) + processes}", *rest]
+        found.append(" ".join(moved).replace("k.q/1", f"k.q/{number}"))
+    return found
+
+
+def in_time(*parts: list[str]) -> list[str]:
+    return sorted((line for part in parts for line in part), key=lambda line: int(line[1:].split()[0]))
+
+
+def test_a_writetime_of_zero_is_one_and_the_first_read_that_has_it_without_a_value_is_named() -> None:
+    lines = [*put(0, "n1", 10, 20, 7), *get(1, "n1", 30, 31, 7, 15_000)]
+    (doubt,) = judge(*get(2, "n2", 3, 4, None, 0), *lines).doubts
+    assert doubt.text == "1 reads show a writetime without a value, the first of them op 2"
+    assert judge(*get(2, "n2", 3, 4, None, None), *lines).valid is True
+    first, second = (of_key(number, get(2, "n2", 1 + number, 1 + number, None, 0)) for number in (2, 3))
+    (doubt,) = judge(*first, *second, *lines).doubts
+    assert doubt.text == "2 reads show a writetime without a value, the first of them op 2"
+    assert doubt.objects == ("k.q/2",)
+
+
+def test_values_with_two_writetimes_are_told_with_the_key_of_the_first() -> None:
+    lines = [*put(0, "n1", 10, 20, 7), *get(1, "n1", 30, 31, 7, 15_000), *get(1, "n1", 40, 41, 7, 15_001)]
+    (doubt,) = judge(*in_time(lines, of_key(2, lines, shift_ms=1, processes=5))).doubts
+    assert doubt.text.startswith("2 values were read with two writetimes")
+    assert doubt.objects == ("k.q/1",)
+
+
+def test_what_was_never_promised_is_no_doubt_beside_what_some_factors_promise() -> None:
+    changes = [*alter(2), *alter(3, at=250, process=97)]
+    open_get = [*put(1, "n1", 10, 20, 7), *changes, *get(2, "n2", 300, 310, None, None)]
+    at_one = [*put(3, "n1", 12, 22, 7, level="ONE"), *get(4, "n2", 302, 312, None, None, level="ONE")]
+    (doubt,) = judge(*in_time(open_get, of_key(2, at_one))).doubts
+    assert doubt.text.startswith("1 gets show an older value")
+
+
+def test_of_several_doubtful_gets_the_first_is_named_whichever_put_it_misses() -> None:
+    first, second = put(1, "n1", 10, 12, 7), of_key(2, put(1, "n1", 13, 14, 7))
+    changes = [*alter(2), *alter(3, at=250, process=97)]
+    gets = [*of_key(2, get(2, "n2", 300, 310, None, None)), *get(2, "n2", 320, 330, None, None)]
+    (doubt,) = judge(*first, *second, *changes, *gets).doubts
+    assert doubt.text.startswith("2 gets show an older value than they had to by some of the replication factors")
+    assert "the first: op 10 (factor 2 or 3) after op 4 (factor 3)" in doubt.text
+    (doubt,) = judge(*first, *second, *replaced(15, 16), *gets).doubts
+    assert doubt.text.startswith("2 gets show an older value than they had to if no disk had been lost")
+    assert "the first: op 8 after op 4" in doubt.text
+    assert doubt.objects == ("k.q/2",)
+
+
+@pytest.mark.parametrize("shift_ms", [-1, 1])
+def test_a_hidden_put_is_told_with_a_read_of_its_own_key(shift_ms: int) -> None:
+    hidden = [
+        *put(1, "n2", 3, 4, 6),
+        *get(2, "n3", 5, 6, 6, 3_500),
+        *put(0, "n1", 10, 12, 7),
+        *get(2, "n3", 14, 16, 7, 60_011_000),
+        *put(1, "n2", 20, 22, 8),
+        *get(2, "n3", 30, 32, 7, 60_011_000),
+    ]
+    dated = [*of_key(4, put(3, "n2", 47, 48, 10)), *of_key(4, get(3, "n1", 50, 51, 10, 47_500))]
+    other = of_key(2, hidden, shift_ms=shift_ms, processes=10)
+    other = [
+        line.replace("3500", str(3_500 + 1_000 * shift_ms)).replace("60011000", str(60_011_000 + 1_000 * shift_ms))
+        for line in other
+    ]
+    lines = [*KEYSPACE, *in_time(hidden, other, dated)]
+    keys = {index: line.split()[5] for index, line in enumerate(lines) if " invoke " in line}
+    found = judge(*lines[len(KEYSPACE) :]).anomalies
+    assert sorted(one.objects for one in found if one.type == "shadowed-write") == [("k.q/1",), ("k.q/2",)]
+    assert all({keys[op] for op in one.ops} == set(one.objects) and len(one.ops) == 3 for one in found)
+
+
+def test_the_first_put_of_a_run_may_hide_one_and_a_read_of_nothing_shows_no_version() -> None:
+    dated = [*of_key(2, put(3, "n2", 47, 48, 10)), *of_key(2, get(3, "n1", 50, 51, 10, 47_500))]
+    lines = [
+        *put(0, "n1", 10, 12, 7),
+        *get(2, "n3", 14, 16, 7, 60_011_000),
+        *put(1, "n2", 20, 22, 8),
+        *get(2, "n3", 24, 25, None, None, level="ONE"),
+        *get(2, "n3", 30, 32, 7, 60_011_000),
+    ]
+    (found,) = judge(*lines, *dated).anomalies
+    assert (found.type, found.ops) == ("shadowed-write", (2, 6, 10))
+    (found,) = judge(*lines[:8], *dated).anomalies
+    assert (found.type, found.ops) == ("shadowed-write", (2, 6))
