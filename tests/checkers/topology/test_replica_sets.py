@@ -4,7 +4,25 @@ from __future__ import annotations
 
 import orjson
 import pytest
-from bulk_rows import altered, check, delete, found, operation, probes, rf_change, text, verdict, write
+from bulk_rows import (
+    CREATED,
+    START,
+    altered,
+    check,
+    delete,
+    found,
+    operation,
+    probes,
+    rf_change,
+    says,
+    text,
+    verdict,
+    write,
+)
+from histories import judged
+
+from schemaquake.checkers.findings.limits import LIMITS
+from schemaquake.checkers.topology.replica_sets import ReplicaSets
 
 FIRST = write(1, ms=10)
 
@@ -373,6 +391,8 @@ def test_exactly_one_of_four_nodes_owns_no_copy_and_is_named():
     assert told(writes=half, changed=dict.fromkeys(FOUR, part), after=part) == []
     # What was acknowledged just before the restart may be gone, and without a restart there was none.
     assert told(writes=[FIRST, write(2, ms=30000)]) == []
+    assert told(writes=[FIRST, write(2, ms=24998)]) == [(stranger,)]
+    assert told(writes=[FIRST, write(2, ms=24999)]) == []
     assert told(writes=[FIRST, write(2, ms=20, outcome="info")]) == []
     assert told(restart=[]) == []
     assert told(writes=[*OVERWRITTEN, altered(4, ms=30)]) == []
@@ -441,3 +461,41 @@ def test_a_final_phase_without_a_read_of_single_replicas_is_a_doubt():
     assert doubts(plan, FIRST, held) == []
     (doubt,) = doubts(plan, FIRST, held, restarted)
     assert "no node was asked for the rows that it holds itself" in doubt
+
+
+def test_it_vouches():
+    assert ReplicaSets().vouches
+
+
+def test_what_is_lacking_is_named():
+    assert doubts(FIRST) == ["no check was answered"]
+    assert doubts(check([], ms=20)) == ["no write was acknowledged"]
+
+
+@pytest.mark.parametrize(("limit_s", "kinds"), [(5, []), (-1, ["time"])])
+def test_checks_that_are_not_judged_in_time_are_one_doubt(limit_s, kinds):
+    lines = [START, *CREATED, *FIRST, *check([], ms=20), *check([0, 10, 1], ms=30)]
+    result = ReplicaSets().check(judged(lines, says(("n1", "n2", "n3"))), limit_s=limit_s)
+    assert [doubt.kind for doubt in result.doubts] == kinds
+    assert (result.valid is False) is not bool(kinds)
+    assert [doubt.text for doubt in result.doubts] == ["2 of 2 checks are not judged" for _ in kinds]
+
+
+def test_writes_checks_rows_and_levels_are_counted():
+    checks = [check([[0, 10, 1], [0, 4, 3, 5, 2, 3]], ms=40), check([0, 10, 1], ms=50, level="ONE")]
+    result = verdict(FIRST, write(3, ms=30, partition=1), *checks, check([0, 10, 1], ms=60))
+    figures = {name: result.figures[name] for name in ("writes", "checks", "rows", "levels")}
+    assert figures == {"writes": 2, "checks": 3, "rows": 36, "levels": {"ONE": 1, "QUORUM": 2}}
+
+
+def test_a_finding_names_all_nodes_and_partitions_and_some_examples():
+    writes = [FIRST, write(3, ms=30, partition=1)]
+    result = verdict(*writes, check([[0, 10, 1], []], ms=40), check([[], [0, 10, 3]], ms=50, node="n3"))
+    (missed,) = result.anomalies
+    assert (missed.type, missed.nodes, missed.evidence["partitions"]) == ("missed-rows", ("n2", "n3"), [0, 1])
+    assert [one["check"]["node"] for one in missed.evidence["examples"]] == ["n2", "n3"]
+    for more in range(3):
+        number = LIMITS.examples - 1 + more
+        (missed,) = verdict(FIRST, *(check([], ms=40 + 2 * at) for at in range(number))).anomalies
+        assert len(missed.evidence["examples"]) == min(number, LIMITS.examples)
+        assert missed.evidence["rows"] == 10 * number
