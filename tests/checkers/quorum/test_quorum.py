@@ -848,6 +848,8 @@ def test_a_hidden_put_is_told_with_a_read_of_its_own_key(shift_ms: int) -> None:
         line.replace("3500", str(3_500 + 1_000 * shift_ms)).replace("60011000", str(60_011_000 + 1_000 * shift_ms))
         for line in other
     ]
+    if shift_ms == 1:  # the key that is asked for first is read last
+        hidden[-2:] = of_key(1, hidden[-2:], shift_ms=5)
     lines = [*KEYSPACE, *in_time(hidden, other, dated)]
     keys = {index: line.split()[5] for index, line in enumerate(lines) if " invoke " in line}
     found = judge(*lines[len(KEYSPACE) :]).anomalies
@@ -868,3 +870,19 @@ def test_the_first_put_of_a_run_may_hide_one_and_a_read_of_nothing_shows_no_vers
     assert (found.type, found.ops) == ("shadowed-write", (2, 6, 10))
     (found,) = judge(*lines[:8], *dated).anomalies
     assert (found.type, found.ops) == ("shadowed-write", (2, 6))
+
+
+@pytest.mark.parametrize(("ends", "ops"), [(19, (4, 8, 12)), (20, (2, 8)), (21, (2, 7))])
+def test_a_read_of_a_put_that_was_concurrent_with_the_hidden_one_shows_nothing(ends: int, ops: tuple[int, ...]) -> None:
+    """Nor does one that began in the instant in which the hidden put ended."""
+    lines = in_time(
+        put(0, "n1", 10, 12, 7),
+        put(5, "n1", 13, ends, 9),
+        get(2, "n3", 14, 15, 7, 60_011_000),
+        put(1, "n2", 20, 22, 8),
+        get(2, "n3", 22, 24, 9, 60_014_000),
+        get(2, "n3", 30, 32, 9, 60_014_000),
+        of_key(2, put(3, "n2", 47, 48, 10)),
+        of_key(2, get(3, "n1", 50, 51, 10, 47_500)),
+    )
+    assert [one.ops for one in judge(*lines).anomalies if one.type == "shadowed-write"] == [ops]
