@@ -499,3 +499,29 @@ def test_a_finding_names_all_nodes_and_partitions_and_some_examples():
         (missed,) = verdict(FIRST, *(check([], ms=40 + 2 * at) for at in range(number))).anomalies
         assert len(missed.evidence["examples"]) == min(number, LIMITS.examples)
         assert missed.evidence["rows"] == 10 * number
+
+
+@pytest.mark.parametrize(
+    ("ms", "moment"), [(50, ""), (99, ""), (100, "0"), (250, "0"), (299, "0"), (300, "settled"), (310, "settled")]
+)
+def test_a_finding_is_of_the_last_operation_that_had_begun_or_of_a_final_phase(ms, moment):
+    joins = operation("bootstrap", {"n4": "normal"})
+    settled = ['@300 -- info phase {"phase": "final-settled", "state": "begins"}']
+    lines = sorted([*joins, *settled, *check([], ms=ms)], key=lambda line: int(line[1:].split()[0]))
+    (missed,) = verdict(FIRST, lines, nodes=FOUR).anomalies
+    assert (missed.type, missed.evidence["moment"]) == ("missed-rows", moment)
+
+
+def test_a_strange_row_has_no_number_and_no_write_time():
+    (strange,) = verdict(FIRST, check([0, 10, 1], ms=20, strange=[[0, 5, 6, 7]])).anomalies
+    (example,) = strange.evidence["examples"]
+    assert (example["row"], example["rows"], example["found"], example["write"]) == (-1, 1, None, None)
+
+
+@pytest.mark.parametrize(("runs", "wrong"), [([0, 10, 9], ["unwritten-rows"]), ([0, 10, 1], [])])
+def test_a_doubt_about_factors_is_of_a_partition_that_has_no_other_flaw(runs, wrong):
+    first, second = altered(2, process=98), altered(4, ms=101, process=99)
+    first[1] = "@110 p98 n1 ok"
+    result = verdict(FIRST, write(3, ms=30, partition=1), first, second, check([runs, []], ms=300), factor=4)
+    assert [one.type for one in result.anomalies] == wrong
+    assert sum("row 0 of partition 1, after op" in doubt.text for doubt in result.doubts) == 1
