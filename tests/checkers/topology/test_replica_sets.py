@@ -525,3 +525,50 @@ def test_a_doubt_about_factors_is_of_a_partition_that_has_no_other_flaw(runs, wr
     result = verdict(FIRST, write(3, ms=30, partition=1), first, second, check([runs, []], ms=300), factor=4)
     assert [one.type for one in result.anomalies] == wrong
     assert sum("row 0 of partition 1, after op" in doubt.text for doubt in result.doubts) == 1
+
+
+@pytest.mark.parametrize(
+    ("parts", "then", "but"),
+    [
+        (
+            [check([], ms=40, level="ALL")],
+            "acknowledged by 2 of 3 replicas before T2 asked 3, so they share one, and T2 must show T1 or a later write.",
+            "T2 shows no such row in place of row 0 of partition 0.",
+        ),
+        (
+            [write(2, ms=30), check([0, 10, 1], ms=40)],
+            "acknowledged by 2 of 3 replicas before T2 asked 2, so they share one, and T2 must show T1 or a later write.",
+            "T2 shows the row as the write of time 1 µs made it in place of row 0 of partition 0.",
+        ),
+        (
+            [check([0, 11, 1], ms=40)],
+            "a read shows only what was written.",
+            "T1 shows row 10 of partition 0 with write time 1 µs, and no possible write made that.",
+        ),
+        (
+            [check([0, 10, 9], ms=40)],
+            "acknowledged by 2 of 3 replicas before T2 asked 2, so they share one, and T2 must show T1 or a later write.",
+            "T2 shows the row as the write of time 9 µs made it in place of row 0 of partition 0.",
+        ),
+        (
+            [check([0, 10, 1], ms=40, strange=[[0, 5, 6, 7]])],
+            "a read shows only what was written.",
+            "T1 shows a row whose clustering or value no write gave it, and no possible write made that.",
+        ),
+    ],
+)
+def test_a_finding_says_what_was_owed_and_what_was_shown(parts, then, but):
+    (one,) = verdict(FIRST, *parts).anomalies
+    assert then in one.explanation
+    assert but in one.explanation
+    assert one.objects == ("k.d",)
+
+
+@pytest.mark.parametrize(("ms", "listed"), [(99, 0), (100, 1), (250, 1)])
+def test_a_finding_lists_the_operations_that_had_begun(ms, listed):
+    joins = operation("bootstrap", {"n4": "normal"})
+    lines = sorted([*joins, *check([], ms=ms)], key=lambda line: int(line[1:].split()[0]))
+    (missed,) = verdict(FIRST, lines, nodes=FOUR).anomalies
+    assert [one["f"] for one in missed.evidence["operations"]] == ["bootstrap"] * listed
+    assert [one["under_way"] for one in missed.evidence["operations"]] == [ms < 200] * listed
+    assert len(missed.ops) == 2 + listed
