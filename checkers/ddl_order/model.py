@@ -19,6 +19,7 @@ import orjson
 
 from schemaquake.checkers.ddl_order.variables import (
     ABSENT,
+    OBJECT_KINDS,
     RENAMED,
     UNKNOWN,
     UNSET,
@@ -139,21 +140,10 @@ def _proof_of_no_op(f: str, value: Mapping[str, Any], vocabulary: Vocabulary) ->
     verb, _, kind = f.partition("-")
     if kind == "index" and verb == "create":
         return None
-    variable = Variable(_KINDS[kind], vocabulary.keyspace, value.get("name", ""))
+    variable = Variable(OBJECT_KINDS[kind], vocabulary.keyspace, value.get("name", ""))
     if verb == "create":
         return exists(variable)
     return is_no(variable, kind) if variable.kind in {"relation", "routine"} else lacks(variable)
-
-
-_KINDS: Final = {
-    "keyspace": "keyspace",
-    "table": "relation",
-    "view": "relation",
-    "type": "type",
-    "function": "routine",
-    "aggregate": "routine",
-    "index": "index",
-}
 
 
 def _create_keyspace(value: Mapping[str, Any], vocabulary: Vocabulary) -> Alternative:

@@ -23,7 +23,7 @@ from typing import Any, Final, TypeAlias
 import orjson
 
 from schemaquake.checkers.ddl_order.model import model_change
-from schemaquake.checkers.ddl_order.variables import ABSENT, UNSET, ColumnValue, Value, Variable
+from schemaquake.checkers.ddl_order.variables import ABSENT, OBJECT_KINDS, UNSET, ColumnValue, Value, Variable
 from schemaquake.checkers.ddl_order.vocabulary import Vocabulary, read_vocabulary
 from schemaquake.checkers.evidence.cql_types import canonical
 from schemaquake.checkers.evidence.evidence import Evidence
@@ -40,16 +40,6 @@ __all__ = ["Facts", "Reach", "Reaches", "facts_of_columns", "facts_of_memory", "
 Facts: TypeAlias = Mapping[tuple[str, str], JSON]
 """An object as one side shows it: (kind of variable, part) → value. None in place of all: there is no such object."""
 
-_WHOLE: Final = {
-    "table": "relation",
-    "view": "relation",
-    "type": "type",
-    "function": "routine",
-    "aggregate": "routine",
-    "index": "index",
-    "keyspace": "keyspace",
-}
-"""The kind of variable that says whether an object is there."""
 _PARTS: Final = frozenset({"column", "option", "field", "replication"})
 """The kinds of variables that are parts of an object."""
 _PRESENT: Final = "present"
@@ -77,17 +67,17 @@ class Reach:
 
     def touches(self, subject: SchemaObject, parts: Iterable[tuple[str, str]] = ()) -> bool:
         """Tell if the change may create, alter or remove the object, or any of these parts of it."""
-        kinds = [(_WHOLE[subject.kind], ""), *parts]
+        kinds = [(OBJECT_KINDS[subject.kind], ""), *parts]
         return self.everything or any(list(self._values(subject, kind, part)) for kind, part in kinds)
 
     def creates(self, subject: SchemaObject) -> bool:
         """Tell if the change may create the object."""
-        whole = Variable(_WHOLE[subject.kind], subject.keyspace, subject.name)
+        whole = Variable(OBJECT_KINDS[subject.kind], subject.keyspace, subject.name)
         return self.results.get(whole, ABSENT) != ABSENT
 
     def changes_whole(self, subject: SchemaObject) -> bool:
         """Tell if the change creates or removes the object, and does not only change parts of it."""
-        return Variable(_WHOLE[subject.kind], subject.keyspace, subject.name) in self.results
+        return Variable(OBJECT_KINDS[subject.kind], subject.keyspace, subject.name) in self.results
 
     def parts_of(self, subject: SchemaObject) -> Sequence[tuple[str, str]]:
         """Return the parts of the object that the change sets, as (kind, part)."""
@@ -105,7 +95,7 @@ class Reach:
         """Yield the values that the change may give a part: by itself, with its object, or, as absent, with the keyspace."""
         name = part if kind == "index" and part else subject.name  # of a table, or by itself
         own = Variable(kind, subject.keyspace, name, "" if kind == "index" else part)
-        whole = Variable(_WHOLE[subject.kind], subject.keyspace, subject.name)
+        whole = Variable(OBJECT_KINDS[subject.kind], subject.keyspace, subject.name)
         keyspace = Variable("keyspace", subject.keyspace)
         owners = [owner for owner in (whole, keyspace) if owner != own and owner in self.results]
         removed = any(self.results[owner] == ABSENT for owner in owners)
@@ -174,7 +164,7 @@ class Reaches:
         """
         under_way = [reach for reach in self.of(subject.keyspace) if reach.during(begins, ends)]
         # What is there is not created, unless it is removed before: two ids of a table are not one CREATE's doing.
-        whole = (_WHOLE[subject.kind], "")
+        whole = (OBJECT_KINDS[subject.kind], "")
         may_be_new = None in sides or any(reach.leads_to(subject, whole, None) for reach in under_way)
         reaches = [reach for reach in under_way if may_be_new or not reach.creates(subject)]
         used: dict[int, PairedOperation] = {}
@@ -280,7 +270,7 @@ def _names_of_parts(change: PairedOperation) -> Iterator[str]:
 def _has_taken_effect(reach: Reach, subject: SchemaObject, schema: NodeSchema) -> bool | None:
     """Tell if a node shows that a change has taken effect; None: its reading does not tell."""
     facts = facts_of_row(subject, schema.stored().get(subject))
-    whole = (_WHOLE[subject.kind], "")
+    whole = (OBJECT_KINDS[subject.kind], "")
     if subject.kind == "index":
         on = {name for table in schema.tables.values() if table.keyspace == subject.keyspace for name in table.indexes}
         is_there: JSON = {"is": "there"} if subject.name in on else None
@@ -323,11 +313,11 @@ def facts_of_row(subject: SchemaObject, row: JSON) -> Facts | None:
     if subject.kind == "type":
         return {("field", name): cql_type for name, cql_type in row}
     if subject.kind not in {"table", "view", "keyspace"}:
-        return {(_WHOLE[subject.kind], ""): row}
+        return {(OBJECT_KINDS[subject.kind], ""): row}
     facts: dict[tuple[str, str], JSON] = {}
     for fact, value in _entries(row):
         facts[fact] = [*(facts.get(fact) or []), value] if fact[0] == "column" else value
-    return {**facts, (_WHOLE[subject.kind], ""): {n: v for n, v in row.items() if n not in _PARTED}}
+    return {**facts, (OBJECT_KINDS[subject.kind], ""): {n: v for n, v in row.items() if n not in _PARTED}}
 
 
 _PARTED: Final = frozenset({"columns", "dropped_columns", "options", "indexes", "replication"})
@@ -365,7 +355,7 @@ def facts_of_memory(subject: SchemaObject, live: Live | None) -> Facts | None:
         return {("column", name): cql_type for name, cql_type in live.columns.items()}
     parsed = parse_statement(subject.kind, live.statement or "")
     if parsed is None:
-        return {(_WHOLE[subject.kind], ""): live.statement}
+        return {(OBJECT_KINDS[subject.kind], ""): live.statement}
     row = parsed.definition["fields"] if subject.kind == "type" else dict(parsed.definition)
     return facts_of_row(subject, row)
 
@@ -380,7 +370,7 @@ def _differing(subject: SchemaObject, sides: Sequence[Facts | None]) -> Mapping[
     present = [side for side in sides if side is not None]
     facts: dict[tuple[str, str], list[JSON]] = {}
     if len(present) < len(sides):
-        whole = (_WHOLE[subject.kind], "")
+        whole = (OBJECT_KINDS[subject.kind], "")
         facts[whole] = [None, *({"is": "there"} for _ in present[:1])]
     for fact in sorted({fact for side in present for fact in side}):
         values = {_text(side.get(fact)): side.get(fact) for side in present}

@@ -7,12 +7,13 @@ on single variables, so that objects which have nothing to do with one another c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
 __all__ = [
     "ABSENT",
+    "OBJECT_KINDS",
     "RENAMED",
     "UNKNOWN",
     "UNSET",
@@ -40,6 +41,16 @@ UNSET: Final = "unset"
 """The value of an option or a replication factor that no statement of the history has set."""
 RENAMED: Final = "renamed"
 """The value of a field that got its name by RENAME: its type is not followed."""
+OBJECT_KINDS: Final[Mapping[str, str]] = {
+    "keyspace": "keyspace",
+    "table": "relation",
+    "view": "relation",
+    "type": "type",
+    "function": "routine",
+    "aggregate": "routine",
+    "index": "index",
+}
+"""Kind of object → kind of the variable that says whether the object is there."""
 
 
 class Variable(NamedTuple):

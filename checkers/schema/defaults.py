@@ -100,6 +100,11 @@ class _Question(NamedTuple):
     conditions: str
     option: str
 
+    @property
+    def place(self) -> str:
+        """The side, as a finding names it."""
+        return "in memory" if self.side in {"statement", "memory"} else "on disk"
+
 
 @dataclass(slots=True)
 class _Answers:
@@ -255,7 +260,7 @@ def _find_incomplete_on_the_way(case: Evidence, parts: PossibleParts) -> Iterato
     for sight in _relations_on_the_way(case, parts):
         assert sight.definition is not None
         subject = sight.subject
-        side = "statement" if sight.place.side == "memory" else _source(case)
+        side = _side_of(case, sight)
         rows = final.get((side, subject.kind), [])
         known = rows or final.get((side, "table"), [])  # no view has an option that tables have not
         if known:
@@ -364,7 +369,7 @@ def _maps_on_the_way(case: Evidence, parts: PossibleParts) -> Iterator[tuple[Sig
     """Yield the options of tables and views on the way that are maps: (sighting, side, name of the option, map)."""
     for sight in _relations_on_the_way(case, parts):
         assert sight.definition is not None
-        side = "statement" if sight.place.side == "memory" else _source(case)
+        side = _side_of(case, sight)
         for name, shown in sight.definition["options"].items():
             if isinstance(shown, Mapping) and name not in _OF_COLUMNS:
                 yield sight, side, name, shown
@@ -494,7 +499,7 @@ def _shown_while_mixed(case: Evidence, parts: PossibleParts) -> Iterator[Shown]:
     for sight in sights:
         assert sight.definition is not None
         options: Mapping[str, JSON] = sight.definition["options"]
-        side = "statement" if sight.place.side == "memory" else _source(case)
+        side = _side_of(case, sight)
         for question, text in _asked_on_the_way(case, sight, parts, known) if sight.definition.get("columns") else ():
             yield Shown(sight, question, text, question.option)
         names = _json(sorted(frozenset(options) - _OF_COLUMNS - asked))
@@ -527,7 +532,7 @@ def _asked_on_the_way(
     """Yield the defaults of one sighting; `known` are the entries of definitions seen before, which the evidence keeps."""
     assert sight.definition is not None
     options: Mapping[str, JSON] = sight.definition["options"]
-    side = "statement" if sight.place.side == "memory" else _source(case)
+    side = _side_of(case, sight)
     place = (side, id(sight.definition))
     if place not in known:
         columns = {  # the statement of a view gives its columns no types
@@ -567,8 +572,10 @@ def _list_entries(side: str, table: Table, options: Mapping[str, JSON]) -> Seque
     ]
 
 
-def _source(case: Evidence) -> str:
-    """Return the side that readings are of, where they say `disk`."""
+def _side_of(case: Evidence, sight: Sight) -> str:
+    """Return the side of a reading on the way, as `_relations` names those of final ones."""
+    if sight.place.side == "memory":
+        return "statement"
     return next((schema.source for schema in case.readings.schemas), "disk")
 
 
@@ -576,14 +583,13 @@ def _anomaly_on_the_way(
     question: _Question, subject: SchemaObject, shown: str, sights: Sequence[Sight], usual: Iterable[str]
 ) -> Anomaly:
     first = sights[0]
-    place = "in memory" if question.side in {"statement", "memory"} else "on disk"
     return anomaly(
         "unasked-option",
         objects=[subject.key],
         nodes=[sight.place.node for sight in sights],
         evidence={
             "option": question.option,
-            "place": place,
+            "place": question.place,
             "shown": shown,
             "others": sorted(usual),
             "sightings": [{"node": sight.place.node, "time_ns": sight.ends} for sight in sights][: LIMITS.examples],
@@ -592,7 +598,7 @@ def _anomaly_on_the_way(
             (),
             f"no change begun by then sets {question.option} of {subject.kind} {subject.key}, and all final readings of what "
             f"was created alike, and not changed, have {listing(sorted(usual))}.",
-            f"at {seconds(first.ends)} {first.place.node} showed it as {shown} {place}.",
+            f"at {seconds(first.ends)} {first.place.node} showed it as {shown} {question.place}.",
         ),
     )
 
@@ -805,13 +811,12 @@ def _anomaly(
     ][-LIMITS.suspects :]
     shown = sorted({value for nodes in readings.values() for value, _ in nodes.values()})
     usual = sorted({value for nodes in readings.values() for _, value in nodes.values()})
-    place = "in memory" if question.side in {"statement", "memory"} else "on disk"
     return anomaly(
         "unasked-option",
         objects=[subject.key],
         nodes=[node for nodes in readings.values() for node in nodes],
         ops=[operation.index for operation in operations],
-        evidence={"option": question.option, "place": place, "readings": _readings(readings)},
+        evidence={"option": question.option, "place": question.place, "readings": _readings(readings)},
         explanation=Argument(
             operations,
             f"no change that can have happened sets {question.option} of {subject.kind} {subject.key}, and "
@@ -820,7 +825,7 @@ def _anomaly(
                 if question.option in _OF_EVERY_RELEASE
                 else f"others that were created alike, and not changed since, have {listing(usual)}."
             ),
-            f"{where(readings, 'has', 'have')} it as {listing(shown)} {place}.",
+            f"{where(readings, 'has', 'have')} it as {listing(shown)} {question.place}.",
         ),
     )
 

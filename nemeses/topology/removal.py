@@ -13,7 +13,7 @@ from random import Random
 from typing import Final
 
 from schemaquake.harness.model.membership import SERVING
-from schemaquake.harness.model.operation import Completion
+from schemaquake.harness.model.operation import JSON, Completion
 from schemaquake.harness.model.options import option, truth
 from schemaquake.harness.model.protocols import Cluster, Context, Fault
 from schemaquake.harness.model.topology import Attempt, TopologyVerb
@@ -66,21 +66,7 @@ class RemoveNode:
 
     def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
         """Plan one removal, or `count`. Raises PlanError."""
-        plan = configured(self, context)
-        first = first_place(context, self.name)
-
-        def one(number: int) -> Sequence[Fault]:
-            return plan_leaver(
-                plan,
-                context,
-                random,
-                place=first + number,
-                how=plan.how,
-                loses_disk=True,
-                after_failure=draw_recovery(random, _WAYS, plan.after_failure, self.name),
-            )
-
-        return in_series(plan, context, one, nodes_max=leavers_of(context, plan.node))
+        return _plan_removals(configured(self, context), context, random)
 
     becomes = node_leaves
 
@@ -116,21 +102,7 @@ class Assassinate:
     def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
         """Plan one assassination, or `count`. Raises PlanError."""
         plan = configured(self, context)
-        first = first_place(context, self.name)
-
-        def one(number: int) -> Sequence[Fault]:
-            return plan_leaver(
-                plan,
-                context,
-                random,
-                place=first + number,
-                how=plan.how,
-                loses_disk=True,
-                repair=plan.repair,
-                after_failure=draw_recovery(random, _WAYS, plan.after_failure, self.name),
-            )
-
-        return in_series(plan, context, one, nodes_max=leavers_of(context, plan.node))
+        return _plan_removals(plan, context, random, repair=plan.repair)
 
     becomes = node_leaves
 
@@ -159,6 +131,27 @@ def die(cluster: Cluster, name: str, how: str) -> str | None:
     member_states(cluster)  # so that its identity is known when it can no longer be asked
     take_down(named(cluster, [name]), how, task="taking down a node that is to be dead")
     return changing(cluster).await_dead(name, limit_s=DEAD_LIMIT_S)
+
+
+def _plan_removals(
+    plan: RemoveNode | Assassinate, context: Context, random: Random, **parameters: JSON
+) -> Sequence[Fault]:
+    """Plan `plan.count` faults, each of another node, with these further parameters. Raises PlanError."""
+    first = first_place(context, plan.name)
+
+    def one(number: int) -> Sequence[Fault]:
+        return plan_leaver(
+            plan,
+            context,
+            random,
+            place=first + number,
+            how=plan.how,
+            loses_disk=True,
+            **parameters,
+            after_failure=draw_recovery(random, _WAYS, plan.after_failure, plan.name),
+        )
+
+    return in_series(plan, context, one, nodes_max=leavers_of(context, plan.node))
 
 
 def _take_out(cluster: Cluster, operation: Fault, verb: TopologyVerb) -> Completion:

@@ -8,14 +8,13 @@ import pytest
 from histories import judged
 
 from schemaquake.checkers.ddl_order.reach import (
-    _WHOLE,
     Reach,
     Reaches,
     facts_of_columns,
     facts_of_memory,
     facts_of_row,
 )
-from schemaquake.checkers.ddl_order.variables import ABSENT, UNSET, ColumnValue, Variable
+from schemaquake.checkers.ddl_order.variables import ABSENT, OBJECT_KINDS, UNSET, ColumnValue, Variable
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.node_schemas import Live
 from schemaquake.checkers.evidence.schema_changes import SchemaObject
@@ -383,7 +382,7 @@ def test_the_parts_of_an_object_are_those_of_no_other() -> None:
 def test_an_object_goes_with_its_keyspace_and_its_parts_do_not_go_alone() -> None:
     gone = reach({Variable("keyspace", "k"): ABSENT})
     for kind in ("table", "view", "type", "function", "index"):
-        assert gone.leads_to(SchemaObject(kind, "k", "t"), (_WHOLE[kind], ""), None)
+        assert gone.leads_to(SchemaObject(kind, "k", "t"), (OBJECT_KINDS[kind], ""), None)
         assert not gone.creates(SchemaObject(kind, "k", "t"))
     assert not gone.touches(SchemaObject("table", "j", "t"))
     assert not gone.leads_to(T, ("column", "a"), None), "the table went, and not one column of it"
