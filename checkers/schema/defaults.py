@@ -2,16 +2,17 @@
 
 A statement names some options, and the server gives the others their defaults. So two tables whose changes name neither of
 two values cannot have both: one of them was changed by a request that was refused, or by none. Judges the options of every
-table and view on each node's disk and in its memory, the kinds of indexes, and the options of keyspaces that memory alone shows. Readings while the run goes on are compared with
-the final ones.
+table and view on each node's disk and in its memory, the kinds of indexes, and the options of keyspaces that memory alone
+shows. Readings on the way, while the run goes on, are compared with the final ones.
 Finds: `unasked-option`.
 Source: CEP-21, "strict linearizability of metadata changes"; the ScyllaDB talk.
 
-Only options of tables are compared that were created in this history, whose strategy of compaction and whose replication are
-alike, because defaults depend on them. A few options have one default in every release: these are compared with it, so that a lone table is judged, too. Options that follow from the columns of a table are
-compared among readings of that table alone, while it has the same columns: a doubt. Where nodes became another
-release, only tables that were created before are compared, because a release has defaults of its own. Readings from that time are compared
-with those of nodes of the same release (`schemaquake.checkers.schema.odd_sightings`): a doubt.
+Defaults depend on the release, the strategy of compaction and the replication. So tables are compared only if they were
+created in this history, and are alike in the other two. A few options have one default in every release: they are compared
+with it, so that a lone table is judged, too. Options that follow from the columns of a table are compared among readings of
+that table alone, while it has the same columns: a doubt. Where nodes became another release, only tables that were created
+before are compared; readings from that time are compared with those of nodes of the same release
+(`schemaquake.checkers.schema.odd_sightings`): a doubt.
 """
 
 from __future__ import annotations
@@ -46,17 +47,10 @@ __all__ = ["Defaults"]
 
 _OF_COLUMNS: Final = frozenset(
     {
-        *(
-            "column_aliases",
-            "column_type",
-            "comparator",
-            "comparator_type",
-            "default_validation_class",
-            "default_validator",
-        ),
+        *("cf_id", "clustering_order", "column_aliases", "column_type", "compact_storage", "comparator"),
+        *("comparator_type", "default_validation_class", "default_validator", "id", "include_all_columns"),
         *("is_dense", "key_alias", "key_aliases", "key_validation_class", "key_validator", "subcomparator"),
-        *("subcomparator_type", "type", "value_alias", "where_clause", "include_all_columns", "clustering_order"),
-        *("cf_id", "id", "compact_storage"),
+        *("subcomparator_type", "type", "value_alias", "where_clause"),
     }
 )
 """Options that follow from what a table is, not from a default."""
@@ -70,9 +64,9 @@ _OF_EVERY_RELEASE: Final[Mapping[str, JSON]] = {
     "min_index_interval": 128,
 }
 """Options with the same default in every release that has them, and that no file of settings changes."""
-_FEW: Final = 2
-"""The number of tables that do not yet show which options every table has."""
-_BY_MEMORY: Final = ("memtable_throughput", "memtable_operations", "memtable_flush_after")
+_TABLES_TOO_FEW: Final = 2
+"""With so many tables or fewer, that one lacks an option does not show which of them is complete."""
+_DEFAULT_BY_MEMORY: Final = ("memtable_throughput", "memtable_operations", "memtable_flush_after")
 """Beginnings of the names of options whose defaults up to 1.0 depend on the memory of the node that made the table."""
 
 
@@ -108,9 +102,10 @@ class _Question(NamedTuple):
 
 @dataclass(slots=True)
 class _Answers:
-    """The values of one option that no change set, as JSON, with the objects that show them."""
+    """The values of one option that no change set."""
 
     shown: dict[str, set[SchemaObject]] = field(default_factory=dict)
+    """Value as JSON → the objects that show it."""
 
 
 def _find(case: Evidence) -> Findings:
@@ -120,34 +115,35 @@ def _find(case: Evidence) -> Findings:
     found: dict[tuple[_Question, SchemaObject], dict[str, dict[str, tuple[str, str]]]] = {}
     questions: set[_Question] = set()
     for schema in case.readings.schemas:
-        for question, answers in _asked(schema, parts).items():
+        for question, answers in _collect_answers(schema, parts).items():
             questions.add(question)
-            for subject, shown, usual in _apart(question, answers):
+            for subject, shown, usual in _list_odd(question, answers):
                 found.setdefault((question, subject), {}).setdefault(schema.phase, {})[schema.node] = (shown, usual)
     for question, subject in sorted(found):
         yield _anomaly(case, question, subject, found[question, subject])
     yield from _find_incomplete(case, later)
-    ended = _usual(case, parts)
+    ended = _collect_usual_values(case, parts)
     yield from _find_on_the_way(case, parts, ended)
     yield from _find_incomplete_on_the_way(case, parts)
     yield from _find_other_table_on_the_way(case, parts)
     yield from _find_other_keys_on_the_way(case, parts)
     if case.notes.upgrades.operations:
         yield from find_odd(case.notes.upgrades, _shown_while_mixed(case, parts), ended)
+    # A question without an odd answer is one sound object.
     yield from [None] * len(questions - {question for question, _ in found})
 
 
-def _usual(case: Evidence, parts: PossibleParts) -> Mapping[_Question, set[str]]:
+def _collect_usual_values(case: Evidence, parts: PossibleParts) -> Mapping[_Question, set[str]]:
     """Map each question, whatever the replication, to the values that final readings show."""
     found: dict[_Question, set[str]] = {}
     for schema in case.readings.schemas:
-        for side, relations in _relations(schema, parts).items():
+        for side, relations in _list_relations(schema, parts).items():
             for subject, table, options in relations:
-                changes = _Asked(options, subject, parts.values)
+                set_options = _SetOptions(options, subject, parts.values)
                 for entry in _list_entries(side, table, options):
-                    if changes.is_default(entry.option):
+                    if set_options.is_default(entry.option):
                         found.setdefault(entry.question, set()).add(entry.text)
-        for _, definition in _keyspaces(schema, parts):
+        for _, definition in _list_keyspaces(schema, parts):
             for question, value in _defaults_of_keyspace(definition):
                 found.setdefault(question, set()).add(_json(value))
     return found
@@ -166,7 +162,7 @@ def _created_since(case: Evidence) -> frozenset[SchemaObject]:
     )
 
 
-def _apart(question: _Question, answers: _Answers) -> Iterator[tuple[SchemaObject, str, str]]:
+def _list_odd(question: _Question, answers: _Answers) -> Iterator[tuple[SchemaObject, str, str]]:
     """Yield each object that differs, its value, and what it should be.
 
     That is the default of every release; else the value of most, or of all other objects if no value has the most.
@@ -202,7 +198,7 @@ def _find_incomplete(case: Evidence, later: Collection[SchemaObject]) -> Iterato
                 if relation.options and SchemaObject(kind, *key) not in later
             }
             known = Counter(name for names in rows.values() for name in names)
-            for key, names in rows.items() if len(rows) > _FEW else ():
+            for key, names in rows.items() if len(rows) > _TABLES_TOO_FEW else ():
                 for name in (name for name, count in known.items() if count == len(rows) - 1 and name not in names):
                     places = lacking.setdefault((SchemaObject(kind, *key), name), {})
                     places.setdefault(schema.phase, []).append(schema.node)
@@ -221,16 +217,18 @@ def _find_on_the_way(case: Evidence, parts: PossibleParts, usual: Mapping[_Quest
     """
     found: dict[tuple[_Question, SchemaObject, str], list[Sight]] = {}
     known: dict[tuple[str, int], Sequence[_Entry]] = {}
-    asked = [(sight, _asked_on_the_way(case, sight, parts, known)) for sight in _relations_on_the_way(case, parts)]
-    for sight, shown in (*asked, *_keyspaces_on_the_way(case, parts)):
+    of_relations = [
+        (sight, _list_defaults_on_the_way(case, sight, parts, known)) for sight in _relations_on_the_way(case, parts)
+    ]
+    for sight, shown in (*of_relations, *_keyspaces_on_the_way(case, parts)):
         for question, text in shown:
-            if question in usual and text not in usual[question] | _usual_of_counters(question, sight, usual):
+            if question in usual and text not in usual[question] | _usual_values_of_counters(question, sight, usual):
                 found.setdefault((question, sight.subject, text), []).append(sight)
     for (question, subject, text), sights in sorted(found.items()):
         yield _anomaly_on_the_way(question, subject, text, sights, usual[question])
 
 
-def _usual_of_counters(question: _Question, sight: Sight, usual: Mapping[_Question, set[str]]) -> set[str]:
+def _usual_values_of_counters(question: _Question, sight: Sight, usual: Mapping[_Question, set[str]]) -> set[str]:
     """Return what tables with counters have, if the reading does not say whether the table is one of them.
 
     A server reads a table's options and its columns one after the other, so that a table just made may be seen without columns.
@@ -244,7 +242,7 @@ def _usual_of_counters(question: _Question, sight: Sight, usual: Mapping[_Questi
 
 
 def _find_incomplete_on_the_way(case: Evidence, parts: PossibleParts) -> Iterator[Doubt]:
-    """Yield a doubt for each table that lacks an option which every final one of its kind has, or has one that none of them has.
+    """Yield a doubt for each table with an option that no final one of its kind has, or without one that all have.
 
     It was not read as it stands there. Options that changes name, or that follow from the columns, need not be alike; but one that no
     change but the CREATE names is not there once, and not in the final readings of the same table.
@@ -252,7 +250,7 @@ def _find_incomplete_on_the_way(case: Evidence, parts: PossibleParts) -> Iterato
     final: dict[tuple[str, str], list[frozenset[str]]] = {}
     own: dict[tuple[str, SchemaObject], frozenset[str]] = {}
     for schema in case.readings.schemas:
-        for side, relations in _relations(schema, parts).items():
+        for side, relations in _list_relations(schema, parts).items():
             for subject, _, options in relations:
                 final.setdefault((side, subject.kind), []).append(frozenset(options) - _OF_COLUMNS)
                 own[side, subject] = own.get((side, subject), frozenset()) | frozenset(options)
@@ -296,7 +294,7 @@ def _find_other_table_on_the_way(case: Evidence, parts: PossibleParts) -> Iterat
         assert sight.definition is not None
         subject = sight.subject
         if sight.place.side == "disk" and subject.kind == "table" and len(case.changes.creates(subject)) == 1:
-            columns, options = _of_columns(sight.definition, parts.operations(subject))
+            columns, options = _split_off_columns(sight.definition, parts.operations(subject))
             shown.setdefault((subject, columns), []).append((sight, options))
     if not any(options for sights in shown.values() for _, options in sights):
         return
@@ -304,7 +302,7 @@ def _find_other_table_on_the_way(case: Evidence, parts: PossibleParts) -> Iterat
     for schema in case.readings.schemas:
         for key, table in schema.tables.items():
             subject = SchemaObject("table", *key)
-            columns, options = _of_columns(table.definition, parts.operations(subject))
+            columns, options = _split_off_columns(table.definition, parts.operations(subject))
             final.setdefault((subject, columns), []).append(options)
     for (subject, columns), sights in shown.items():
         others = final.get((subject, columns)) or [options for _, options in sights]
@@ -402,7 +400,7 @@ class _KnownKeys:
         self._maps: dict[_Place, set[str]] = {}
         self._maps_on_the_way: dict[_Place, Counter[str]] = {}
         for schema in case.readings.schemas:
-            for side, relations in _relations(schema, parts).items():
+            for side, relations in _list_relations(schema, parts).items():
                 for subject, table, options in relations:
                     definition = {
                         "options": options,
@@ -451,7 +449,7 @@ def _named_keys(value: Mapping[str, JSON]) -> _Keys:
     return frozenset(map(stored_name, value))
 
 
-def _of_columns(
+def _split_off_columns(
     definition: Mapping[str, Any], operations: Iterable[PairedOperation]
 ) -> tuple[bytes, Mapping[str, str]]:
     """Return the columns of a table as text, and the options that follow from them, as JSON."""
@@ -483,9 +481,10 @@ def _keyspaces_on_the_way(
     for sight in case.derive(read_sights):
         if is_mixed(case.notes.upgrades, sight) != while_mixed:
             continue
-        is_shown = sight.subject.kind == "keyspace" and sight.place.side == "memory" and sight.definition
-        if sight.definition and is_shown and parts.is_known(sight.subject):
-            yield sight, ((question, _json(value)) for question, value in _defaults_of_keyspace(sight.definition))
+        definition = sight.definition
+        is_of_memory = sight.subject.kind == "keyspace" and sight.place.side == "memory"
+        if is_of_memory and definition and parts.is_known(sight.subject):
+            yield sight, ((question, _json(value)) for question, value in _defaults_of_keyspace(definition))
 
 
 def _shown_while_mixed(case: Evidence, parts: PossibleParts) -> Iterator[Shown]:
@@ -500,7 +499,9 @@ def _shown_while_mixed(case: Evidence, parts: PossibleParts) -> Iterator[Shown]:
         assert sight.definition is not None
         options: Mapping[str, JSON] = sight.definition["options"]
         side = _side_of(case, sight)
-        for question, text in _asked_on_the_way(case, sight, parts, known) if sight.definition.get("columns") else ():
+        for question, text in (
+            _list_defaults_on_the_way(case, sight, parts, known) if sight.definition.get("columns") else ()
+        ):
             yield Shown(sight, question, text, question.option)
         names = _json(sorted(frozenset(options) - _OF_COLUMNS - asked))
         yield Shown(sight, ("names", side, sight.subject), names, "the names of its options")
@@ -509,7 +510,7 @@ def _shown_while_mixed(case: Evidence, parts: PossibleParts) -> Iterator[Shown]:
             if isinstance(value, Mapping) and len(written) == 1:
                 yield Shown(sight, ("keys", side, name, *written), _json(sorted(value)), f"the keys of its {name}")
         if side != "statement" and len(case.changes.creates(sight.subject)) == 1:
-            columns, following = _of_columns(sight.definition, parts.operations(sight.subject))
+            columns, following = _split_off_columns(sight.definition, parts.operations(sight.subject))
             yield Shown(
                 sight, ("columns", sight.subject, columns), _json(dict(following)), "what follows from its columns"
             )
@@ -526,23 +527,23 @@ def _shown_while_mixed(case: Evidence, parts: PossibleParts) -> Iterator[Shown]:
             yield Shown(sight, ("class", sight.subject), sight.statement.rpartition(")")[2].strip(" ;"), "its class")
 
 
-def _asked_on_the_way(
+def _list_defaults_on_the_way(
     case: Evidence, sight: Sight, parts: PossibleParts, known: dict[tuple[str, int], Sequence[_Entry]]
 ) -> Iterator[tuple[_Question, str]]:
     """Yield the defaults of one sighting; `known` are the entries of definitions seen before, which the evidence keeps."""
     assert sight.definition is not None
     options: Mapping[str, JSON] = sight.definition["options"]
     side = _side_of(case, sight)
-    place = (side, id(sight.definition))
-    if place not in known:
+    seen = (side, id(sight.definition))
+    if seen not in known:
         columns = {  # the statement of a view gives its columns no types
             name: {"type": "", "kind": "untold", "position": None, **column}
             for name, column in (sight.definition.get("columns") or {}).items()
         }
         key = (sight.subject.keyspace, sight.subject.name)
-        known[place] = _list_entries(side, read_table(key, None, {**sight.definition, "columns": columns}), options)
-    asked = _Asked(options, sight.subject, lambda part: parts.values_by(part, sight.ends))
-    yield from ((entry.question, entry.text) for entry in known[place] if asked.is_default(entry.option))
+        known[seen] = _list_entries(side, read_table(key, None, {**sight.definition, "columns": columns}), options)
+    set_options = _SetOptions(options, sight.subject, lambda part: parts.values_by(part, sight.ends))
+    yield from ((entry.question, entry.text) for entry in known[seen] if set_options.is_default(entry.option))
 
 
 class _Entry(NamedTuple):
@@ -555,7 +556,7 @@ class _Entry(NamedTuple):
 
 def _list_entries(side: str, table: Table, options: Mapping[str, JSON]) -> Sequence[_Entry]:
     """List the options of a table or a view; of a map also which keys it has."""
-    flat = _flat(options)
+    flat = _flatten(options)
     keys = {
         f"{name}.": ",".join(sorted(value))
         for name, value in options.items()
@@ -573,7 +574,7 @@ def _list_entries(side: str, table: Table, options: Mapping[str, JSON]) -> Seque
 
 
 def _side_of(case: Evidence, sight: Sight) -> str:
-    """Return the side of a reading on the way, as `_relations` names those of final ones."""
+    """Return the side of a reading on the way, as `_list_relations` names those of final ones."""
     if sight.place.side == "memory":
         return "statement"
     return next((schema.source for schema in case.readings.schemas), "disk")
@@ -606,37 +607,37 @@ def _anomaly_on_the_way(
 # ── options that no change set ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def _asked(schema: NodeSchema, parts: PossibleParts) -> Mapping[_Question, _Answers]:
+def _collect_answers(schema: NodeSchema, parts: PossibleParts) -> Mapping[_Question, _Answers]:
     """Map each question to its answers, from one node's reading."""
-    asked: dict[_Question, _Answers] = {}
-    for side, relations in _relations(schema, parts).items():
-        listed = _listed(relations)
+    answers: dict[_Question, _Answers] = {}
+    for side, relations in _list_relations(schema, parts).items():
+        listed = _options_by_kind(relations)
         for subject, table, options in relations:
-            flat = _flat(options)
+            flat = _flatten(options)
             conditions = _Conditions(schema.keyspaces.get(subject.keyspace), table, options)
-            changes = _Asked(options, subject, parts.values)
+            set_options = _SetOptions(options, subject, parts.values)
             for option in sorted(name for name in listed[subject.kind] if _has_place(name, options)):
-                if changes.is_default(option):
-                    _answer(asked, _Question(side, conditions.render(option), option), subject, flat.get(option))
+                if set_options.is_default(option):
+                    _add_answer(answers, _Question(side, conditions.render(option), option), subject, flat.get(option))
     for (keyspace, name), table in schema.tables.items():
         for index, definition in table.indexes.items():
             subject = SchemaObject("index", keyspace, index)
             derived = ("table", keyspace, name) in schema.derived
             if parts.is_known(subject) and not derived and not _names_its_kind(parts.values(Part(subject, "whole"))):
-                for side, option, value in _of_index(schema, subject, definition):
-                    _answer(asked, _Question(side, "index", option), subject, value)
-    _ask_keyspaces(asked, schema, parts)
-    return asked
+                for side, option, value in _list_kinds_of_index(schema, subject, definition):
+                    _add_answer(answers, _Question(side, "index", option), subject, value)
+    _add_keyspaces(answers, schema, parts)
+    return answers
 
 
-def _ask_keyspaces(asked: dict[_Question, _Answers], schema: NodeSchema, parts: PossibleParts) -> None:
+def _add_keyspaces(answers: dict[_Question, _Answers], schema: NodeSchema, parts: PossibleParts) -> None:
     """Add the options of keyspaces that one node's memory shows."""
-    for subject, definition in _keyspaces(schema, parts):
+    for subject, definition in _list_keyspaces(schema, parts):
         for question, value in _defaults_of_keyspace(definition):
-            _answer(asked, question, subject, value)
+            _add_answer(answers, question, subject, value)
 
 
-def _keyspaces(schema: NodeSchema, parts: PossibleParts) -> Iterator[tuple[SchemaObject, Mapping[str, Any]]]:
+def _list_keyspaces(schema: NodeSchema, parts: PossibleParts) -> Iterator[tuple[SchemaObject, Mapping[str, Any]]]:
     """Yield the keyspaces of the history that memory describes, as their statements define them."""
     for key, live in schema.live.items():
         subject = SchemaObject(*key)
@@ -650,7 +651,7 @@ def _defaults_of_keyspace(definition: Mapping[str, Any]) -> Iterator[tuple[_Ques
     options: Mapping[str, JSON] = definition.get("options") or {}
     conditions = _json(["keyspace", (definition.get("replication") or {}).get("class")])
     yield _Question("statement", conditions, "options"), ",".join(sorted(options))
-    yield from ((_Question("statement", conditions, name), value) for name, value in _flat(options).items())
+    yield from ((_Question("statement", conditions, name), value) for name, value in _flatten(options).items())
 
 
 def _names_its_kind(values: Iterable[PossibleValue]) -> bool:
@@ -658,15 +659,16 @@ def _names_its_kind(values: Iterable[PossibleValue]) -> bool:
     return any("using" in value.value for value in values)
 
 
-def _answer(asked: dict[_Question, _Answers], question: _Question, subject: SchemaObject, value: JSON) -> None:
-    asked.setdefault(question, _Answers()).shown.setdefault(_json(value), set()).add(subject)
+def _add_answer(answers: dict[_Question, _Answers], question: _Question, subject: SchemaObject, value: JSON) -> None:
+    answers.setdefault(question, _Answers()).shown.setdefault(_json(value), set()).add(subject)
 
 
 def _json(value: JSON) -> str:
+    """Render a value so that equal ones are the same text."""
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
 
 
-def _relations(
+def _list_relations(
     schema: NodeSchema, parts: PossibleParts
 ) -> Mapping[str, Sequence[tuple[SchemaObject, Table, Mapping[str, JSON]]]]:
     """Map each side to the options that every table and view of the history has there."""
@@ -678,18 +680,20 @@ def _relations(
             # What came back after it was dropped has the options that it had then: that it is there is another finding.
             is_expected = parts.is_known(subject) and parts.may_exist(subject)
             if table.has_own_row and (kind, *key) not in derived and is_expected:
-                for side, options in _sides(schema, subject, table):
+                for side, options in _list_sides(schema, subject, table):
                     found.setdefault(side, []).append((subject, table, options))
     return found
 
 
-def _listed(relations: Sequence[tuple[SchemaObject, Table, Mapping[str, JSON]]]) -> Mapping[str, frozenset[str]]:
+def _options_by_kind(
+    relations: Sequence[tuple[SchemaObject, Table, Mapping[str, JSON]]],
+) -> Mapping[str, frozenset[str]]:
     """Map tables and views to the options that any of them has: one that no view has is no option of views.
 
     Both have the same options but for a few that only tables have; tables lack what only views have.
     """
     of_kind = {
-        kind: frozenset(name for subject, _, options in relations if subject.kind == kind for name in _flat(options))
+        kind: frozenset(name for subject, _, options in relations if subject.kind == kind for name in _flatten(options))
         for kind in ("table", "view")
     }
     return {**of_kind, "table": of_kind["table"] | of_kind["view"]}
@@ -701,7 +705,9 @@ def _has_place(option: str, options: Mapping[str, JSON]) -> bool:
     return not key or isinstance(options.get(name), Mapping)
 
 
-def _of_index(schema: NodeSchema, subject: SchemaObject, index: Mapping[str, JSON]) -> Iterator[tuple[str, str, JSON]]:
+def _list_kinds_of_index(
+    schema: NodeSchema, subject: SchemaObject, index: Mapping[str, JSON]
+) -> Iterator[tuple[str, str, JSON]]:
     """Yield (side, option, value): an index is of the kind that the server chooses where no statement names one."""
     if index.get("kind") is not None or not schema.follows_log:
         yield schema.source, "kind", index.get("kind")
@@ -710,7 +716,8 @@ def _of_index(schema: NodeSchema, subject: SchemaObject, index: Mapping[str, JSO
         yield "statement", "USING", live.statement.rpartition(")")[2].strip(" ;")
 
 
-def _sides(schema: NodeSchema, subject: SchemaObject, table: Table) -> Iterator[tuple[str, Mapping[str, JSON]]]:
+def _list_sides(schema: NodeSchema, subject: SchemaObject, table: Table) -> Iterator[tuple[str, Mapping[str, JSON]]]:
+    """Yield (side, options) for each side of a node that shows options of the object: its disk, its memory."""
     # Where a log decides, a table that the copy on disk lacks is told from memory, which shows other options; it has no id.
     if table.id is not None or not schema.follows_log:
         yield schema.source, table.options
@@ -748,11 +755,11 @@ class _Conditions:
         return known
 
 
-def _flat(options: Mapping[str, JSON]) -> Mapping[str, JSON]:
+def _flatten(options: Mapping[str, JSON]) -> Mapping[str, JSON]:
     """Return the options with the entries of maps apart, as `name.key`, without those that follow from the columns."""
     flat: dict[str, JSON] = {}
     for name, value in options.items():
-        if name in _OF_COLUMNS or name.startswith(_BY_MEMORY):
+        if name in _OF_COLUMNS or name.startswith(_DEFAULT_BY_MEMORY):
             continue
         if isinstance(value, Mapping):
             flat[name] = "a map"
@@ -762,7 +769,7 @@ def _flat(options: Mapping[str, JSON]) -> Mapping[str, JSON]:
     return flat
 
 
-class _Asked:
+class _SetOptions:
     """The options of one object that a change set."""
 
     def __init__(
@@ -816,7 +823,7 @@ def _anomaly(
         objects=[subject.key],
         nodes=[node for nodes in readings.values() for node in nodes],
         ops=[operation.index for operation in operations],
-        evidence={"option": question.option, "place": question.place, "readings": _readings(readings)},
+        evidence={"option": question.option, "place": question.place, "readings": _render_readings(readings)},
         explanation=Argument(
             operations,
             f"no change that can have happened sets {question.option} of {subject.kind} {subject.key}, and "
@@ -830,7 +837,7 @@ def _anomaly(
     )
 
 
-def _readings(readings: Mapping[str, Mapping[str, tuple[str, str]]]) -> JSON:
+def _render_readings(readings: Mapping[str, Mapping[str, tuple[str, str]]]) -> JSON:
     return {
         phase: {node: {"shown": shown, "others": usual} for node, (shown, usual) in nodes.items()}
         for phase, nodes in readings.items()

@@ -4,7 +4,7 @@ A statement has *slots*, one for each object it is about. The first slot is its 
 pairs of statements are related, and what must exist before they race (`schemaquake.workloads.statements.meetings`): a
 new statement is one entry here, and every pair with it is raced.
 
-Left out, each with its reason (`LEFT_OUT`).
+`LEFT_OUT` lists the statements that are not described here, each with its reason.
 """
 
 from __future__ import annotations
@@ -254,7 +254,8 @@ def _clustered_table(names: Names) -> Invoke:
     return create_table(names.keyspace, names["table"], columns=columns)
 
 
-def _same_table(names: Names) -> Invoke:
+def _table_if_not_exists(names: Names) -> Invoke:
+    """Return a CREATE that is the same on both sides, so that the later one has nothing to do."""
     return create_table(names.keyspace, names["table"], columns=_columns(names), if_not_exists=True)
 
 
@@ -353,6 +354,13 @@ def _slot_of_type(role: Role = "names") -> Slot:
 
 # ── statements ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
+_CQL: Final = frozenset({"cql"})
+_OPTIONS: Final = frozenset({"options", "cql"})
+_DROPS: Final = frozenset({"column-drops"})
+_SAI: Final = frozenset({"sai"})
+_LONG_AGO_US: Final = 1_000_000
+"""A timestamp older than every cell, so that a DROP by it leaves all of them readable once the column is added again."""
+
 
 def _adding(
     name: str,
@@ -376,6 +384,10 @@ def _adding(
     )
 
 
+def _add_field(names: Names) -> Invoke:
+    return add_field(names.keyspace, names["type"], names["field"], names.shapes["field"])
+
+
 def _setting(
     name: str, options: Callable[[int], Mapping[str, Any]], *, requires: frozenset[str], variant_of: str | None = None
 ) -> Statement:
@@ -389,13 +401,13 @@ def _setting(
 
 
 def _indexing(function: str, *, index_class: str = SECONDARY) -> Statement:
-    """Describe CREATE INDEX on a function of a map: its keys, its entries."""
+    """Describe CREATE INDEX on a map's keys or entries, named by the `function` that CQL has for them."""
     plain = "create-index" if index_class == SECONDARY else "create-sai-index"
     return Statement(
         f"{plain}-on-{function}",
         _slots_of_index("makes", MAP, index_class=index_class),
         lambda names: _index(names, target=f"{function}({{}})"),
-        frozenset({"collections"}) | (frozenset({"cql"}) if index_class == SECONDARY else _SAI),
+        frozenset({"collections"}) | (_CQL if index_class == SECONDARY else _SAI),
         variant_of=plain,
     )
 
@@ -408,6 +420,7 @@ def _dropping(
     timestamp: int | None = None,
     variant_of: str | None = None,
 ) -> Statement:
+    """Describe ALTER TABLE … DROP of a column. `timestamp`: in microseconds since 1970; None: the server's."""
     return Statement(
         name,
         (_slot_of_column("removes", shape), _slot_of_table("changes"), *more),
@@ -440,16 +453,12 @@ def _slots_of_aggregate(role: Role) -> tuple[Slot, ...]:
 def _guarded(name: str, slots: tuple[Slot, ...], write: Callable[[Names], Invoke]) -> Statement:
     """Describe the form with IF [NOT] EXISTS of a statement."""
     plain = name.removesuffix("-if-not-exists").removesuffix("-if-exists")
-    return Statement(name, slots, write, frozenset({"cql"}), variant_of=plain)
+    return Statement(name, slots, write, _CQL, variant_of=plain)
 
 
 def _not_plain(statement: Statement) -> Statement:
     return replace(statement, plain=False)
 
-
-_OPTIONS: Final = frozenset({"options", "cql"})
-_DROPS: Final = frozenset({"column-drops"})
-_SAI: Final = frozenset({"sai"})
 
 SCHEMA: Final[tuple[Statement, ...]] = (
     # A keyspace's slot is the race's own keyspace: whatever the other statement is about lies in it.
@@ -471,14 +480,14 @@ SCHEMA: Final[tuple[Statement, ...]] = (
         lambda names: drop_keyspace(names.keyspace, if_exists=True),
     ),
     Statement("create-table", (_slot_of_table("makes"),), _table),
-    _guarded("create-table-if-not-exists", (_slot_of_table("makes"),), _same_table),
+    _guarded("create-table-if-not-exists", (_slot_of_table("makes"),), _table_if_not_exists),
     Statement("create-table-of-type", (_slot_of_table("makes"), _slot_of_type()), _table_of_type),
-    Statement("create-counter-table", (_slot_of_table("makes"),), _counters, frozenset({"cql"}), holds_columns=False),
+    Statement("create-counter-table", (_slot_of_table("makes"),), _counters, _CQL, holds_columns=False),
     Statement(
         "create-clustered-table",
         (_slot_of_table("makes"),),
         _clustered_table,
-        frozenset({"cql"}),
+        _CQL,
         holds_columns=False,
         plain=False,
     ),
@@ -491,7 +500,7 @@ SCHEMA: Final[tuple[Statement, ...]] = (
     _adding("add-column", INT),
     _adding("add-text-column", TEXT),
     # A table without a clustering column has no static ones.
-    _adding("add-static-column", STATIC, _slot_of_clustering("names"), requires=frozenset({"cql"})),
+    _adding("add-static-column", STATIC, _slot_of_clustering("names"), requires=_CQL),
     _adding("add-list-column", LIST, requires=frozenset({"collections"})),
     _adding("add-frozen-list-column", FROZEN_LIST, requires=frozenset({"collections", "types"})),
     _adding("add-map-column", MAP, requires=frozenset({"collections"}), variant_of="add-list-column"),
@@ -501,7 +510,7 @@ SCHEMA: Final[tuple[Statement, ...]] = (
     _dropping("drop-list-column", LIST, requires=_DROPS | {"collections"}),
     _dropping("drop-map-column", MAP, requires=_DROPS | {"collections"}, variant_of="drop-list-column"),
     _not_plain(_dropping("drop-column-of-type", "frozen<{type}>", _slot_of_type(), requires=_DROPS)),
-    _dropping("drop-column-using-timestamp", INT, requires=_DROPS | {"views"}, timestamp=1_000_000),
+    _dropping("drop-column-using-timestamp", INT, requires=_DROPS | {"views"}, timestamp=_LONG_AGO_US),
     Statement(
         "rename-column",
         (
@@ -563,12 +572,12 @@ SCHEMA: Final[tuple[Statement, ...]] = (
     Statement(
         "add-field",
         (Slot("field", "field", "makes", ("type",), INT), _slot_of_type("changes")),
-        lambda names: add_field(names.keyspace, names["type"], names["field"], names.shapes["field"]),
+        _add_field,
     ),
     Statement(
         "add-text-field",
         (Slot("field", "field", "makes", ("type",), TEXT), _slot_of_type("changes")),
-        lambda names: add_field(names.keyspace, names["type"], names["field"], names.shapes["field"]),
+        _add_field,
     ),
     Statement(
         "add-field-of-type",
@@ -577,7 +586,7 @@ SCHEMA: Final[tuple[Statement, ...]] = (
             _slot_of_type("changes"),
             Slot("inner", "type", "names", part="inner"),
         ),
-        lambda names: add_field(names.keyspace, names["type"], names["field"], names.shapes["field"]),
+        _add_field,
     ),
     Statement(
         "rename-field",
@@ -684,11 +693,12 @@ SCHEMA: Final[tuple[Statement, ...]] = (
 
 
 _DATA_KEY: Final = 900_000_000
+"""Keys of rows without a tag are this one and the side's number: those of the workloads' own rows are lower."""
 _NO_ROW: Final = 800_000_000
+"""A key that no row has, which a batch deletes."""
 _TAGGED_KEY: Final = -1_000_000
 """Keys of rows with a tag are below this one, apart from all others of a run."""
 _CONDITIONAL: Final = frozenset({"conditional-writes"})
-_CQL: Final = frozenset({"cql"})
 
 
 def _data_key(names: Names) -> int:

@@ -61,7 +61,7 @@ from schemaquake.clusters.simulated.schema.changes import Making, carry_out
 from schemaquake.clusters.simulated.schema.definitions import Schema, tables_of
 from schemaquake.clusters.simulated.schema.mutations import Writing, difference
 from schemaquake.clusters.simulated.topology import Topology
-from schemaquake.harness.units import MS, S
+from schemaquake.harness.units import MS, US, S
 
 if TYPE_CHECKING:
     from schemaquake.harness.model.steps import Invoke
@@ -70,14 +70,18 @@ if TYPE_CHECKING:
 __all__ = ["MetadataLog"]
 
 _DDL_LIMIT_NS: Final = 10 * S
+"""The limit for the commit of one schema change."""
 _MEMBER_LIMIT_NS: Final = 3 * S
+"""The limit for the answer of one node, to a commit or a fetch."""
 _APPEND_LIMIT_NS: Final = 2 * S
-_TRIES: Final = 10
+"""The limit for the votes of a majority."""
+_COMMIT_TRIES: Final = 10
+"""How often a member tries to append one entry."""
 _REGISTER: Final = "REGISTER"
 _RECONFIGURE: Final = "RECONFIGURE_CMS"
-_PAUSED_NS: Final = 4 * S
-"""The time of a pause or a delay that a rule asks for."""
-_NEXT: Final = {"PREPARE": "START", "START": "MID", "MID": "FINISH"}
+_HELD_UP_NS: Final = 4 * S
+"""The time for which a rule that says `pause` or `delay` holds a commit up."""
+_NEXT_STEP: Final = {"PREPARE": "START", "START": "MID", "MID": "FINISH"}
 _SEQUENCE: Final = frozenset({PREPARE, ADVANCE, CANCEL})
 OF_PAXOS: Final = frozenset({"old-ballot", "own-value"})
 """Flaws of a log whose epochs are decided by Paxos."""
@@ -89,10 +93,11 @@ L1, L2, L3, L4, L5, L6, L7, L8 = numbered("6.0/follow", "l1", "l2", "l3", "l4", 
 B1, B2, B3 = numbered("6.0/boot", "b1", "b2", "b3")
 
 _WRITING: Final = Writing()
-_REFUSED: Final = (
+_REPLAY_REFUSED: Final = (
     "org.apache.cassandra.db.commitlog.CommitLogReadHandler$CommitLogReadException: Unexpected error deserializing mutation. "
     "Exception follows: CoordinatorBehindException: Couldn't find table with id {table}"
 )
+"""What ends a start that finds rows of a dropped table in the commit log."""
 
 
 class Entry(NamedTuple):
@@ -116,7 +121,7 @@ class Metadata:
     schema: Schema = field(default_factory=dict)
     registered: tuple[str, ...] = ()
     changed: Mapping[str, int] = field(default_factory=dict)
-    """By table id the epoch of its last change."""
+    """Table id → the epoch of its last change."""
     topology: Topology = field(default_factory=Topology)
     members_most: int = 3
     """The number of members that the metadata service is to have."""
@@ -176,6 +181,7 @@ class _Life:
     snapshot: Metadata | None = None
     """A snapshot that was received and not yet taken over."""
     fetching: bool = False
+    """True while what gossip told of is fetched, so that no second fetch begins."""
     is_stopped: bool = False
     """True once an entry was refused here that was committed: none after it is carried out."""
     is_paused: bool = False
@@ -257,10 +263,10 @@ class MetadataLog:
         self.flaws = flaws
         self._paxos = PaxosLog(lambda node: _kept(node).slots, flaws) if by_paxos or flaws & OF_PAXOS else None
         self._rules = rules or CommitRules()
-        self._asked: dict[str, int] = {}
-        """By node how many entries it has asked for. Not on its disk: no id comes twice, not even of a node that lost it."""
+        self._requested: dict[str, int] = {}
+        """Node → the number of entries that it has asked for. Not on its disk, so that a node which lost it repeats no id."""
         self._held: list[Entry] = []
-        """Entries that are sent after the next one."""
+        """Entries that a rule had reordered: they are sent after the next one."""
         data = DataPath(
             ring,
             late_cells_break="write-meets-drop" in flaws,
@@ -305,7 +311,7 @@ class MetadataLog:
         if dry.schema is life.metadata.schema:
             return False
         yield T3
-        entry = Entry(0, self._new_id(node), f, value, now_us)
+        entry = Entry(0, self._new_entry_id(node), f, value, now_us)
         committed = yield from self._commit(node, entry, node.kernel.heap.now_ns + _DDL_LIMIT_NS)
         yield T4
         if life.metadata.epoch < committed:
@@ -341,15 +347,16 @@ class MetadataLog:
     def commit(self, node: Node, f: str, value: Any, *, limit_ns: int) -> Steps:
         """Commit an entry that is no schema change, and enact it on the node. Raises ServerSaid."""
         life = _life(node)
-        entry = Entry(0, self._new_id(node), f, value, 0)
+        entry = Entry(0, self._new_entry_id(node), f, value, 0)
         committed = yield from self._commit(node, entry, node.kernel.heap.now_ns + limit_ns)
         while life.metadata.epoch < committed:
             yield from self._catch_up(node, life.metadata.cms)
             yield Sleep(100 * MS)
 
-    def _new_id(self, node: Node) -> tuple[str, int]:
-        self._asked[node.name] = self._asked.get(node.name, 0) + 1
-        return node.name, self._asked[node.name]
+    def _new_entry_id(self, node: Node) -> tuple[str, int]:
+        """Return the id of a node's next request."""
+        self._requested[node.name] = self._requested.get(node.name, 0) + 1
+        return node.name, self._requested[node.name]
 
     def know(self, node: Node, epoch: int, sender: str) -> Steps:
         """Enact the log's entries up to the epoch that `sender` showed, if they can be fetched."""
@@ -366,9 +373,7 @@ class MetadataLog:
         attempts = 0
         while node.kernel.heap.now_ns < deadline_ns:
             cms = life.metadata.cms or self._founders(node)
-            member = cms[attempts % len(cms)]
-            if node.name in cms:
-                member = node.name
+            member = node.name if node.name in cms else cms[attempts % len(cms)]
             attempts += 1
             if member == node.name:
                 committed = yield from self._commit_here(node, entry)
@@ -388,9 +393,12 @@ class MetadataLog:
         raise ServerSaid("InvalidRequest", f"Could not perform commit after {attempts} attempts. Time remaining: 0ms")
 
     def _commit_here(self, node: Node, entry: Entry) -> Steps:  # noqa: C901 - the steps k1 to k7, in their order
-        """Commit an entry on a member; returns its epoch, None if the CMS has no majority. Raises ServerSaid."""
+        """Commit an entry on a member; returns its epoch. Raises ServerSaid for one that is refused.
+
+        Returns None if the CMS has no majority, or if the epoch was taken at every try.
+        """
         life = _life(node)
-        for _ in range(_TRIES):
+        for _ in range(_COMMIT_TRIES):
             yield K1
             yield from self._follow(node, (), None)
             yield K3
@@ -414,7 +422,7 @@ class MetadataLog:
             if "refuse" in acts:
                 raise ServerSaid("InvalidRequest", "Commits are paused, not trying to commit")
             if "pause" in acts:
-                yield Sleep(_PAUSED_NS)
+                yield Sleep(_HELD_UP_NS)
             yield K5
             is_appended = yield from self._append(node, numbered_entry)
             if is_appended is None:
@@ -428,7 +436,7 @@ class MetadataLog:
             yield from self._follow(node, [numbered_entry], None)
             yield K7
             if "delay" in acts:
-                yield Sleep(_PAUSED_NS)
+                yield Sleep(_HELD_UP_NS)
             self._replicate(node, numbered_entry, acts)
             if "drop" in acts:
                 yield Sleep(node.kernel.cost_ns(_DDL_LIMIT_NS, 2 * _DDL_LIMIT_NS))
@@ -465,7 +473,7 @@ class MetadataLog:
             return f"PREPARE_{entry.value[0].upper()}"
         if entry.f in _SEQUENCE:
             move = metadata.topology.move_of(entry.value[0])
-            step = "CANCEL" if entry.f == CANCEL else _NEXT.get(entry.value[1], "")
+            step = "CANCEL" if entry.f == CANCEL else _NEXT_STEP.get(entry.value[1], "")
             return "" if move is None else f"{step}_{move.change.upper()}"
         return entry.f
 
@@ -645,6 +653,7 @@ class MetadataLog:
         yield from _server(node).staged("log", self._enact(node))
 
     def _enact(self, node: Node) -> Steps:
+        """Carry out what is buffered, l2 to l8, until the next epoch is missing or an entry is refused."""
         life, kept = _life(node), _kept(node)
         while not life.is_stopped:
             snapshot, life.snapshot = life.snapshot, None
@@ -702,7 +711,7 @@ class MetadataLog:
 
     def _copy(self, node: Node, before: Metadata, after: Metadata) -> None:
         """Write the difference into the node's `system_schema`, which is a copy for clients."""
-        stamp_us = node.clock.wall_ns() // 1000 if "copy-clock" in self.flaws else after.epoch
+        stamp_us = node.clock.wall_ns() // US if "copy-clock" in self.flaws else after.epoch
         node.disk.schema.merge(difference(before.schema, after.schema, stamp_us, _WRITING))
         _kept(node).copied = after.epoch
         if self._invariants is not None and "copy-clock" not in self.flaws:
@@ -731,7 +740,11 @@ class MetadataLog:
             ]
         if "FROM system_views.cluster_metadata_log" in text:
             wanted = int(text.rpartition("=")[2])
-            return [{"transformation": _told(entry)} for entry in _kept(node).entries if entry.epoch == wanted]
+            return [
+                {"transformation": _render_transformation(entry)}
+                for entry in _kept(node).entries
+                if entry.epoch == wanted
+            ]
         return answer_from_tables(node, text, _life(node).metadata.topology)
 
     # ── a start ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -747,7 +760,7 @@ class MetadataLog:
         yield B1
         yield Sleep(node.kernel.cost_ns(400 * MS, 800 * MS))
         if kept.unreleased and "replay-refused" in self.flaws:
-            raise Died(_REFUSED.format(table=kept.unreleased))
+            raise Died(_REPLAY_REFUSED.format(table=kept.unreleased))
         kept.unreleased = ""
         metadata = kept.base if kept.base.epoch else self._none
         self._replay(node, Metadata(), metadata)
@@ -808,8 +821,8 @@ def _dropped_rows(node: Node, before: Metadata, after: Metadata) -> str:
     return ""
 
 
-def _told(entry: Entry) -> str:
-    """Return the text of an entry in the form of a server's."""
+def _render_transformation(entry: Entry) -> str:
+    """Render an entry as the server's table of its log shows it."""
     asked = entry.value if isinstance(entry.value, Mapping) else {}
     names = ", ".join(str(asked[part]) for part in ("keyspace", "name") if asked.get(part) is not None)
     return f"AlterSchema{{schemaTransformation={entry.f} ({names})}}"
