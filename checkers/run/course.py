@@ -156,7 +156,7 @@ def _find_foreign_keyspaces(evidence: Evidence) -> Iterator[str]:
 
 
 def _find_new_keyspaces(evidence: Evidence) -> Iterator[str]:
-    """Yield the keyspaces that final readings have and none before them, although no operation concerns them: somebody else made them.
+    """Yield the keyspaces that somebody else made: no operation concerns them, and no reading before the final ones has them.
 
     One that is older than the run is in its first readings.
     """

@@ -392,7 +392,7 @@ class _Place(NamedTuple):
 
 
 class _KnownKeys:
-    """Keys of each option that is a map, by its class if nobody set it and by what a statement wrote, and the maps that are its default."""
+    """The keys that each option which is a map may have: by its class if nobody set it, and by what statements wrote; and its default maps."""
 
     def __init__(self, case: Evidence, parts: PossibleParts) -> None:
         self._by_default: dict[tuple[str, str, JSON], set[_Keys]] = {}
@@ -424,7 +424,7 @@ class _KnownKeys:
         self._maps_on_the_way.setdefault(place, Counter())[_json(shown)] += 1
 
     def may_be_default(self, place: _Place, shown: Mapping[str, JSON]) -> bool:
-        """Tell if tables have this map where nobody set the option: all final ones, or else most on the way."""
+        """Return whether tables have this map where nobody set the option: all final ones, or else most on the way."""
         usual: Collection[str] = self._maps.get(place, ())
         if not usual and place in self._maps_on_the_way:
             usual = [self._maps_on_the_way[place].most_common(1)[0][0]]

@@ -18,7 +18,7 @@ change of the schema in between, what that one made is changed again by a statem
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final, Literal, NamedTuple
@@ -35,7 +35,7 @@ from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.findings.tally import Tally
 from schemaquake.checkers.topology.accounts import PHASES
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
-from schemaquake.harness.model.records import Records
+from schemaquake.harness.model.records import Records, keyspace_of
 from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict
 
 __all__ = ["MetadataLog"]
@@ -211,10 +211,7 @@ def _find_forks(logs: Sequence[_Log]) -> Iterator[Anomaly]:
             known.setdefault(entry.epoch, {}).setdefault(entry, []).append(log)
     for epoch, entries in sorted(known.items()):
         if len(entries) > 1:
-            told = [
-                f"{listing(sorted({log.node for log in having}))} {'has' if len({log.node for log in having}) == 1 else 'have'} {entry.text()}"
-                for entry, having in entries.items()
-            ]
+            told = [f"{_holders(having)} {entry.text()}" for entry, having in entries.items()]
             yield anomaly(
                 "forked-metadata-log",
                 nodes=[log.node for having in entries.values() for log in having],
@@ -301,10 +298,9 @@ def _find_repeated(logs: Sequence[_Log]) -> Iterator[Anomaly]:
             last[entry.id] = place
     for (first, *between, again), of_logs in sorted(having.items()):
         statements = {epoch: text for log in of_logs for epoch, text in log.statements.items()}
-        nodes = sorted({log.node for log in of_logs})
         yield anomaly(
             "repeated-change",
-            objects=[found[0]] if (found := _changed(statements.get(again.epoch))) else (),
+            objects=[changed] if (changed := _changed(statements.get(again.epoch))) else (),
             nodes=[log.node for log in of_logs],
             evidence={
                 "id": first.id,
@@ -315,7 +311,7 @@ def _find_repeated(logs: Sequence[_Log]) -> Iterator[Anomaly]:
             explanation=Argument(
                 [],
                 "a change is one entry of the log, and takes effect once.",
-                f"{listing(nodes)} {'has' if len(nodes) == 1 else 'have'} {_told(first, statements)}, "
+                f"{_holders(of_logs)} {_told(first, statements)}, "
                 f"then {listing(_told(entry, statements) for entry in between)}, and then entry {again.id} once more as epoch {again.epoch}.",
             ),
         )
@@ -329,14 +325,20 @@ def _told(entry: _Entry, statements: Mapping[int, str]) -> str:
 
 def _can_meet(log: _Log, *changes: _Entry) -> bool:
     """Tell if two entries are changes of one keyspace, as far as the log tells what they change."""
-    keyspaces = {found[0].partition(".")[0] for one in changes if (found := _changed(log.statements.get(one.epoch)))}
+    keyspaces = {keyspace_of(key) for one in changes if (key := _changed(log.statements.get(one.epoch)))}
     return len(keyspaces) < len(changes)
 
 
-def _changed(statement: str | None) -> Sequence[str]:
-    """Return the object that a statement in the log names, at most one: a keyspace, or something in one."""
+def _changed(statement: str | None) -> str | None:
+    """Return the key of the keyspace, or of the object in one, that a statement in the log names; None: it names none."""
     named = _NAMED.search(statement or "")
-    return [] if named is None else [".".join(part for part in named.groups() if part is not None)]
+    return None if named is None else ".".join(part for part in named.groups() if part is not None)
+
+
+def _holders(logs: Iterable[_Log]) -> str:
+    """Render the nodes of these logs with their verb: `n1 has`, `n1 and n2 have`."""
+    nodes = sorted({log.node for log in logs})
+    return f"{listing(nodes)} {'has' if len(nodes) == 1 else 'have'}"
 
 
 def _is_effective(change: PairedOperation, before: int) -> bool:

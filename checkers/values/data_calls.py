@@ -62,7 +62,8 @@ class Levels:
         if kind is None:
             return None
         # Additions are made through all nodes, so that local ones are nowhere in particular.
-        return self.is_undisturbed(read) and self.owes_addition(read.key, kind, None)
+        undisturbed = self.has_one_replication(read.key) and not self.is_after_loss(read)
+        return undisturbed and self.owes_addition(read.key, kind, None)
 
     def kind(self, read: PairedOperation) -> ReadKind | None:
         """Return at which level the read asked and where, and the level of additions; None: it does not say its levels."""
@@ -87,19 +88,13 @@ class Levels:
         """Return whether such a read shares a replica with every earlier one, which repaired what it asked. Raises HistoryError as above."""
         return self._meet(key, earlier.asked, kind.asked)
 
-    def is_undisturbed(self, read: PairedOperation) -> bool:
-        """Return whether there is one replication of the read's keyspace, and no operation has taken a disk away before the read ended."""
-        return self._has_one_replication(read) and not self._is_after_loss(read)
-
-    def is_robbed(self, read: PairedOperation) -> bool:
-        """Return whether there is one replication of the read's keyspace, and an operation has taken a disk away before the read ended."""
-        return self._has_one_replication(read) and self._is_after_loss(read)
-
-    def _has_one_replication(self, read: PairedOperation) -> bool:
-        copies = self._copies_of(read.key)
+    def has_one_replication(self, key: str | None) -> bool:
+        """Return whether the keyspace of this key was replicated in one way all the time."""
+        copies = self._copies_of(key)
         return len(copies.factors) == len(copies.placements) == 1
 
-    def _is_after_loss(self, read: PairedOperation) -> bool:
+    def is_after_loss(self, read: PairedOperation) -> bool:
+        """Return whether an operation has begun to take a disk away before the read ended."""
         ended = read.invoked if read.completed is None else read.completed
         return bool(self._evidence.notes.losses.around(ended, ended).begun)
 

@@ -133,9 +133,7 @@ class _Element:
     lacking: int | None = None  # position of the last read that began after it was known and lacks it
     shown: int | None = None  # position of the last read that shows it
     missed: int | None = None  # position of the last read that lacks it although it was owed to it
-    excused: int | None = (
-        None  # position of the last read that lacks it and owed it, but for a disk that was taken away
-    )
+    excused: int | None = None  # position of the last read that lacks it and would owe it, but for a lost disk
 
     @property
     def acknowledged(self) -> Sequence[PairedOperation]:
@@ -292,21 +290,19 @@ class _Timeline:
 
     def doubts(self, key: str | None) -> Iterator[Doubt]:
         """Yield the doubts about the elements of which no read tells whether they are lost, and about those that came late after a disk was lost."""
-        late = [element for element in self.elements.values() if element.outcome == "stale" and element.missed is None]
-        open_ended = [
-            (element, element.lacking) for element in self.elements.values() if element.outcome == "undecided"
-        ]
-        robbed = [(element, element.excused) for element in late]
-        for elements, why in (
-            (open_ended, "that the last reads lack, as op {}, may be lost: no read that owed them came after"),
+        elements = self.elements.values()
+        gone = [(one.value, one.lacking) for one in elements if one.outcome == "undecided" and one.lacking is not None]
+        late = [one for one in elements if one.outcome == "stale" and one.missed is None]
+        robbed = [(one.value, one.excused) for one in late if one.excused is not None]
+        for found, why in (
+            (gone, "that the last reads lack, as op {}, may be lost: no read that owed them came after"),
             (robbed, "are not in a read that owed them, op {}, and a disk that was taken away before may explain it"),
         ):
-            lacking = [position for _, position in elements if position is not None]
-            if lacking:
-                values = [element.value for element, position in elements if position is not None]
-                shown = ", ".join(shortened(_json(value)) for value in values[: LIMITS.members])
-                more = ", …" if len(values) > LIMITS.members else ""
-                text = f"{len(values)} elements ({shown}{more}) {why.format(self.reads[max(lacking)].index)}"
+            if found:
+                shown = ", ".join(shortened(_json(value)) for value, _ in found[: LIMITS.members])
+                more = ", …" if len(found) > LIMITS.members else ""
+                read = self.reads[max(position for _, position in found)]
+                text = f"{len(found)} elements ({shown}{more}) {why.format(read.index)}"
                 yield Doubt("undecided", text, list_objects(key))
 
     # ── findings ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -402,13 +398,13 @@ class _Debts:
         self._numbers = np.array([-1 if kind is None else self._kinds[kind] for kind in kinds], np.int64)
         self.unsaid: _Mask = self._numbers < 0
         """Reads that do not say their levels."""
-        self.undisturbed: _Mask = np.array(
-            [kind is not None and levels.is_undisturbed(read) for kind, read in zip(kinds, reads, strict=True)], bool
+        is_steady = ~self.unsaid & (bool(self._kinds) and levels.has_one_replication(key))
+        is_after_loss = np.array(
+            [kind is not None and levels.is_after_loss(read) for kind, read in zip(kinds, reads, strict=True)], bool
         )
+        self.undisturbed: _Mask = is_steady & ~is_after_loss
         """Reads before which nothing happened by which replicas may have come to lack what was acknowledged."""
-        self.robbed: _Mask = np.array(
-            [kind is not None and levels.is_robbed(read) for kind, read in zip(kinds, reads, strict=True)], bool
-        )
+        self.robbed: _Mask = is_steady & is_after_loss
         """Reads before which a disk was taken away, and nothing else of that kind happened."""
         self._to_additions: dict[str | None, _Mask] = {}
         self._to_sights: dict[ReadKind, _Mask] = {}

@@ -179,7 +179,10 @@ class GroupInvariants:
             self._report(node, "who confirms a leader is in its term", f"{node.name} confirms that of term {term}")
 
     def tried(self, node: Node, candidate: str, leader: str, *, hears_leader: bool) -> None:
-        """Report a vote on trial that a node is about to give though it hears a leader. `leader` is whom it follows: itself if it leads, empty for nobody."""
+        """Report a vote on trial that is about to be given by a node that hears a leader.
+
+        `leader` is whom the node follows: itself if it leads, empty for nobody.
+        """
         if leader and hears_leader:
             text = f"{node.name} votes for {candidate} on trial, and hears {leader}, which leads"
             self._report(node, "nobody who hears a leader votes on trial", text)
