@@ -461,7 +461,7 @@ def _check(
     memory_bytes = None if memory is None else memory << 20
     if len(history) == 1 and history_format in (None, "parquet"):
         alone = model is not None or (checker is not None and "," not in checker)
-        at_once = engine == "local" or (engine == "auto" and master is None and alone)
+        at_once = engine == "local" or (alone and (master is None or master.startswith("local")))
         _begin_examination(history[0], at_once=at_once, memory_bytes=memory_bytes)
     from schemaquake.harness.history.lean_arrow import lean_arrow  # noqa: PLC0415 - as above
 
@@ -521,7 +521,7 @@ def _check(
 def _begin_examination(path: Path, *, at_once: bool, memory_bytes: int | None) -> None:
     """Begin to examine a Parquet file that another tool made, while the command imports what it judges with.
 
-    `at_once`: it will be read as a whole by this process, if it fits into its memory.
+    `at_once`: it will be read as a whole by one process of this machine, if it fits into its memory.
     """
     if path.suffix != ".parquet" or not path.is_file():
         return

@@ -55,6 +55,7 @@ from schemaquake.results.judging.kept_verdicts import KeptVerdicts
 from schemaquake.results.judging.keyspaces import Keyspaces
 from schemaquake.results.judging.memory import fits_at_once, history_bytes, piece_bytes, pieces
 from schemaquake.results.judging.sources import HistoryFile, InMemory, OnDisk, Source, Survey
+from schemaquake.results.store.examination import examined_lent
 from schemaquake.results.store.regrouping import regroup
 from schemaquake.results.store.store import Store, write_table
 
@@ -98,12 +99,13 @@ def judge(
     """
     chosen = _chosen(checkers)
     at_once = _is_read_at_once(subject, chosen, engine, memory_bytes)
+    by_task = _is_read_by_one_task(subject, chosen, engine, master, memory_bytes)
     with ExitStack() as stack:
         if at_once and checkers is not None:  # if all checkers are used, most find nothing to judge
             stack.enter_context(_warming(chosen))
         # A file that another tool made is examined in another process: meanwhile Spark starts, if it is asked for.
         started = stack.enter_context(choose(engine, events=0, master=master)) if engine == "spark" else None
-        if places := places_of_damage(subject, hand_over=at_once):
+        if places := places_of_damage(subject, hand_over=at_once or by_task):
             return unknown_for_damage(chosen, places)
         events = len(subject.history) if isinstance(subject, Records) else subject.event_count()
         carrier = started or stack.enter_context(
@@ -115,6 +117,8 @@ def judge(
             if not fits:
                 subject = _smaller_groups(subject, chosen, limit, stack)
         source = _source(subject, chosen, carrier, master, stack)
+        if by_task and fits and isinstance(source, OnDisk):
+            source = replace(source, lent=stack.enter_context(examined_lent(source.history)))
         survey = source.survey()
         step = _Judging(source, chosen, limit_s, kept)
         in_pieces = {} if fits else _select_in_pieces(chosen, source, carrier)
@@ -153,7 +157,22 @@ def _within_memory(history: int, engine: Engine, memory_bytes: int) -> tuple[boo
 
 def _is_read_at_once(subject: object, checkers: Sequence[Checker], engine: str, memory_bytes: int | None) -> bool:
     """Return True for a file of some length that this process will read as a whole."""
-    if not isinstance(subject, HistoryFile) or engine == "spark" or (engine == "auto" and _is_shareable(checkers)):
+    is_here = engine == "local" or (engine == "auto" and not _is_shareable(checkers))
+    return is_here and _is_long(subject, memory_bytes)
+
+
+def _is_read_by_one_task(
+    subject: object, checkers: Sequence[Checker], engine: str, master: str | None, memory_bytes: int | None
+) -> bool:
+    """Return True for a file of some length that one task of a Spark on this machine will read as a whole."""
+    is_here = engine == "spark" and (master is None or master.startswith("local"))
+    is_whole = memory_bytes is not None and reads_lean(checkers, engine="local")
+    return is_here and is_whole and _is_long(subject, memory_bytes)
+
+
+def _is_long(subject: object, memory_bytes: int | None) -> bool:
+    """Return True for a history file of some length that fits into the memory."""
+    if not isinstance(subject, HistoryFile):
         return False
     try:
         size = subject.path.stat().st_size

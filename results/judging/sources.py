@@ -86,11 +86,15 @@ class HistoryFile:
 
 @dataclass(frozen=True, slots=True)
 class OnDisk:
-    """Three Parquet files, or the history alone; only their paths are sent to a task."""
+    """Three Parquet files, or the history alone; only their paths are sent to a task.
+
+    `lent` is a place where the tasks of this machine find the history decoded (`schemaquake.results.store.examination`).
+    """
 
     history: Path
     observations: Path | None = None
     logs: Path | None = None
+    lent: Path | None = None
 
     def survey(self) -> Survey:
         """Count the work from the needed columns only, a row group at a time. Raises HistoryError, FileNotFoundError."""
@@ -109,7 +113,7 @@ class OnDisk:
         """Read one row group after another and filter it. Raises HistoryError, FileNotFoundError."""
         wanted = None if keyspaces is None else frozenset(keyspaces)
         keep = None if wanted is None else lambda t: events_of(t, wanted)
-        history = read_table(self.history, HISTORY, order="index", keep=keep, lean=lean)
+        history = read_table(self.history, HISTORY, order="index", keep=keep, lean=lean, lent=self.lent)
         observations = self.observations and read_table(
             self.observations, OBSERVATIONS, keep=None if wanted is None else lambda t: observations_of(t, wanted)
         )

@@ -19,7 +19,8 @@ import os
 import resource
 import subprocess
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-__all__ = ["begin_examination", "examine", "take_examined"]
+__all__ = ["begin_examination", "examine", "examined_lent", "read_lent", "take_examined"]
 
 _MEMORY_LEAST: Final = 4 << 30
 _MEMORY_FACTOR: Final = 50
@@ -116,6 +117,42 @@ def take_examined(path: Path) -> pa.Table | None:
     descriptor = _handed.pop(_state(path), None) if _handed else None
     if descriptor is None:
         return None
+    try:
+        return _mapped(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def examined_lent(path: Path) -> Iterator[Path | None]:
+    """Provide a place where another process of this machine and user can read (`read_lent`) what `take_examined` would return.
+
+    None if no examination decoded the file, or it is another one by now. The place is gone when the block ends.
+    """
+    descriptor = _handed.pop(_state(path), None) if _handed else None
+    if descriptor is None:
+        yield None
+        return
+    try:
+        yield Path(f"/proc/{os.getpid()}/fd/{descriptor}")
+    finally:
+        os.close(descriptor)
+
+
+def read_lent(place: Path) -> pa.Table | None:
+    """Return the table at a place of `examined_lent`; None if it cannot be read, and the file has to be."""
+    try:
+        descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        return _mapped(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _mapped(descriptor: int) -> pa.Table | None:
+    """Return the table of Arrow's stream in a file, which the table keeps mapped; None if there is none."""
     import pyarrow as pa  # noqa: PLC0415 - the child may not need it
 
     try:
@@ -124,8 +161,6 @@ def take_examined(path: Path) -> pa.Table | None:
             return stream.read_all()
     except (pa.ArrowException, OSError, ValueError):
         return None
-    finally:
-        os.close(descriptor)
 
 
 def _state(path: Path) -> _State:

@@ -37,7 +37,7 @@ from schemaquake.harness.run_folder import MARK, refuse_links
 from schemaquake.harness.run_process import still_running
 from schemaquake.harness.sealed_json import dump_sealed, load_sealed, seal_text
 from schemaquake.results.store.atomic import replacing, write_bytes
-from schemaquake.results.store.examination import examine, take_examined
+from schemaquake.results.store.examination import examine, read_lent, take_examined
 from schemaquake.results.store.groups import read_stretches
 from schemaquake.results.store.judged_by import judged_by
 from schemaquake.results.store.node_logs import read_logs
@@ -371,16 +371,20 @@ def read_table(
     keep: Callable[[pa.Table], pa.Table] | None = None,
     groups: Sequence[int] | None = None,
     lean: bool = False,
+    lent: Path | None = None,
 ) -> pa.Table:
     """Read a Parquet file as a table of `schema`, sorted by the column `order`, whose values must be unique.
 
     Row groups (all, or those of `groups`) are read one after another, and `keep` selects the rows that stay in memory. The
     file may come from another tool: columns in any order, texts large or small, null columns left out. With `lean` the column
-    `mops` may be of the type `LEAN_MOPS`.
+    `mops` may be of the type `LEAN_MOPS`. `lent` is the place where another process lends what it decoded of this file.
     Raises FileNotFoundError, DamagedFile, and HistoryError for a file without such a table.
     """
     refuse_damage(path)
-    if groups is None and keep is None and (examined := take_examined(path)) is not None:
+    examined = None
+    if groups is None and keep is None:
+        examined = take_examined(path) if lent is None else read_lent(lent)
+    if examined is not None:
         names = [name for name in schema.names if name in examined.column_names]
         examined = examined.select(names)
         if "mops" in names and examined["mops"].type == LEAN_MOPS:

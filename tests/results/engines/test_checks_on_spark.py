@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,12 @@ from schemaquake.harness.model.protocols import Checker
 from schemaquake.harness.model.records import OBSERVATIONS
 from schemaquake.results.engines import checks
 from schemaquake.results.engines.engine import Spark
+from schemaquake.results.judging import judge as judge_module
 from schemaquake.results.judging.judge import judge
 from schemaquake.results.judging.sources import HistoryFile
 from schemaquake.results.runs.checking import check_path
+from schemaquake.results.store import examination
+from schemaquake.results.store.examination import examined_lent
 from schemaquake.results.store.store import Store
 
 pytestmark = [
@@ -41,6 +45,31 @@ def both(folder: Path, checker: Checker, events: pa.Table, *, rows: int) -> tupl
         judge(HistoryFile(file), checkers=[checker], engine=engine, limit_s=600) for engine in ("spark", "local")
     )
     return plainly(one), plainly(other)
+
+
+@pytest.mark.parametrize("memory_bytes", [None, 1 << 34], ids=["in pieces", "as a whole"])
+def test_a_task_for_the_whole_is_lent_what_was_decoded(tmp_path, monkeypatch, memory_bytes):
+    """A file of another tool is decoded once, by the process that examines it."""
+    lent = []
+
+    @contextmanager
+    def remembered(path):
+        with examined_lent(path) as place:
+            lent.append(place)
+            yield place
+
+    monkeypatch.setattr(judge_module, "_LONG", 1)
+    monkeypatch.setattr(judge_module, "examined_lent", remembered)
+    monkeypatch.setattr(examination, "_HANDED_FROM", 1)
+    file = tmp_path / "history.parquet"
+    pq.write_table(table(damaged(4, "list-append", count=150, keys=5, share=0.1)), file, row_group_size=40)
+    one, other = (
+        judge(HistoryFile(file), checkers=[ListAppend()], engine=engine, memory_bytes=memory_bytes)
+        for engine in ("spark", "local")
+    )
+    assert plainly(one) == plainly(other)
+    assert [place is not None for place in lent] == [memory_bytes is not None] * len(lent)
+    assert len(lent) == (0 if memory_bytes is None else 1)
 
 
 def surroundings(group: pa.Table) -> pa.Table:

@@ -19,9 +19,9 @@ from schemaquake.harness.model.records import HISTORY, LEAN_MOPS, MOPS
 from schemaquake.results.formats.reading import read_history
 from schemaquake.results.judging import judge as judge_module
 from schemaquake.results.judging.judge import judge
-from schemaquake.results.judging.sources import HistoryFile
+from schemaquake.results.judging.sources import HistoryFile, OnDisk
 from schemaquake.results.store import examination
-from schemaquake.results.store.examination import begin_examination, examine, take_examined
+from schemaquake.results.store.examination import begin_examination, examine, examined_lent, read_lent, take_examined
 from schemaquake.results.store.store import read_table, write_table
 
 KILLER = Path(__file__).parents[2] / "fuzz" / "corpus" / "parquet" / "ends-a-process"
@@ -188,6 +188,47 @@ def test_nothing_of_a_long_file_is_read_before_it_is_examined(killer, monkeypatc
         judge(HistoryFile(killer), engine="local", memory_bytes=1 << 32)
 
 
+# ── lent to other processes ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_was_decoded_is_lent_to_another_process_for_as_long_as_the_block(theirs):
+    alone = read_table(theirs, HISTORY, order="index")
+    code = """
+import sys
+from pathlib import Path
+from schemaquake.results.store.examination import read_lent
+print(read_lent(Path(sys.argv[1])).num_rows)
+"""
+    examine(theirs, hand_over=True)
+    with examined_lent(theirs) as place:
+        for _ in range(2):  # several tasks may ask
+            done = subprocess.run([sys.executable, "-c", code, place], capture_output=True, text=True, check=True)
+            assert done.stdout == "100\n"
+        with examined_lent(theirs) as second:
+            assert second is None
+    assert read_lent(place) is None
+    assert take_examined(theirs) is None
+    assert memory_files() == []
+    assert OnDisk(theirs, lent=place).read(None).history.equals(alone)
+
+
+def test_a_task_reads_what_is_lent_and_does_not_decode_the_file(theirs, monkeypatch):
+    alone = read_table(theirs, HISTORY, order="index")
+    examine(theirs, hand_over=True)
+    monkeypatch.setattr("schemaquake.results.store.store.read_stretches", lambda *_, **__: pytest.fail("decoded again"))
+    with examined_lent(theirs) as place:
+        assert OnDisk(theirs, lent=place).read(None).history.equals(alone)
+
+
+def test_what_was_decoded_of_a_file_that_changed_is_not_lent(theirs, tmp_path):
+    examine(theirs, hand_over=True)
+    pq.write_table(read_table(theirs, HISTORY).slice(0, 50), theirs)
+    with examined_lent(theirs) as place:
+        assert place is None
+    with examined_lent(tmp_path / "theirs.parquet") as place:
+        assert place is None
+
+
 # ── begun before it is asked for ─────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -206,6 +247,7 @@ def children(monkeypatch):
 
 
 def memory_files():
+    """The memory of this process that holds what examinations decoded."""
     found = []
     for descriptor in Path("/proc/self/fd").iterdir():
         with suppress(FileNotFoundError):  # that of the listing
