@@ -32,7 +32,8 @@ the message and that exception; there or in any exception that caused it; or any
 
 _LOUD: Final = frozenset({"WARN", "ERROR", "FATAL"})
 _GRAVE: Final = frozenset({"ERROR", "FATAL"})
-_EXCEPTION: Final = re.compile(r"\b[\w.$]*(Exception|Error|Throwable)\b")
+_EXCEPTION: Final = re.compile(r"\b[\w.$]+(Exception|Error|Throwable)\b")
+"""The name of an exception; the words alone are English: "Error while decommissioning"."""
 _NATIVE_THREAD: Final = re.compile(r"^shard \d+")
 """Threads of servers in C++."""
 _NATIVE_NAME: Final = re.compile(r"\b[a-z_]\w*::[a-z]\w*_\w+")

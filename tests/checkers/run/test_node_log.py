@@ -86,6 +86,7 @@ SAMPLES: Final = {
     "new-orphan-view": "WARN main: Not adding view m because the base table aa is unknown",
     "metadata-commit": "ERROR x: failed | IllegalStateException: Could not perform commit after 12 attempts.",
     "refused-join": "ERROR main: Exception (java.lang.UnsupportedOperationException) encountered during startup: Other bootstrapping/leaving/moving nodes detected, cannot bootstrap while cassandra.consistent.rangemovement is true | java.lang.UnsupportedOperationException: Other bootstrapping/leaving/moving nodes detected, cannot bootstrap while cassandra.consistent.rangemovement is true",
+    "refused-leave": "ERROR RMI: Error while decommissioning node: Not enough live nodes to maintain replication factor in keyspace system_distributed (RF = 3, N = 3). Perform a forceful decommission to ignore.",
     "startup-failed": "ERROR main: Exception encountered during startup | java.lang.AssertionError: what",
     "transfer-skipped": "INFO x: Skipping transferred range (1,2] of keyspace k",
     "refused-statement": "ERROR x: failed | AlreadyExistsException: Cannot add already existing table t",
@@ -652,6 +653,9 @@ UNFORESEEN = "ERROR x: The local schema cannot be trusted any more"
     [
         pytest.param(UNFORESEEN, (), "unknown", id="an error"),
         pytest.param(UNFORESEEN, ("kill",), "unknown", id="an error under faults"),
+        pytest.param(
+            "ERROR x: Error while the node did what it does", (), "unknown", id="a word that names no exception"
+        ),
         pytest.param(UNFORESEEN.replace("ERROR", "WARN"), ("kill",), True, id="a warning"),
         pytest.param("ERROR shard 0:main: group 0 is not what it was", (), "unknown", id="one of ScyllaDB"),
         pytest.param(
