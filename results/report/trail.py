@@ -6,11 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemaquake.harness.model.records import keyspace_of, plain
 from schemaquake.results.report.material import Material
+from schemaquake.results.tables.statements import as_cql
 from schemaquake.results.wording import shortened
 
 __all__ = ["Cited", "cite_operations"]
@@ -28,13 +30,15 @@ class Cited:
     took: str
     process: int
     node: str
+    cql: str
+    """What was asked as a statement; empty if it is none, and then `f` and `text` say it."""
     f: str
     text: str
-    """What was asked, and the error if there was one."""
+    error: str
     outcome: str
     keyspace: str | None
-    by: tuple[tuple[str, str], ...]
-    """Anchor and name of each symptom that cites it."""
+    by: Mapping[str, Sequence[str]]
+    """Names of the symptoms that cite it, each with the anchors of those of that name."""
 
 
 def cite_operations(material: Material, cited: Mapping[int, Iterable[tuple[str, str]]]) -> tuple[Sequence[Cited], int]:
@@ -43,12 +47,16 @@ def cite_operations(material: Material, cited: Mapping[int, Iterable[tuple[str, 
     columns = ["index", "process", "node", "f", "key", "type", "invoked", "completed", "argument", "error"]
     rows = material.operations.select(columns)
     found = plain(rows.filter(pc.is_in(rows["index"], value_set=pa.array(wanted, rows["index"].type)))).to_pylist()
-    described = [_describe(row, tuple(dict.fromkeys(cited[row["index"]]))) for row in found]
+    described = [_describe(row, cited[row["index"]]) for row in found]
     return sorted(described, key=lambda one: one.index), len(cited) - len(wanted)
 
 
-def _describe(row: Mapping[str, Any], by: tuple[tuple[str, str], ...]) -> Cited:
+def _describe(row: Mapping[str, Any], citing: Iterable[tuple[str, str]]) -> Cited:
+    by: dict[str, list[str]] = {}
+    for anchor, name in dict.fromkeys(citing):
+        by.setdefault(name, []).append(anchor)
     took = "never ended" if row["completed"] is None else f"{(row['completed'] - row['invoked']) / 1e6:,.1f} ms"
+    argument = None if row["argument"] is None else orjson.loads(row["argument"])
     asked = " ".join(part for part in (row["key"], row["argument"]) if part)
     return Cited(
         index=row["index"],
@@ -56,8 +64,10 @@ def _describe(row: Mapping[str, Any], by: tuple[tuple[str, str], ...]) -> Cited:
         took=took,
         process=row["process"],
         node=row["node"] or "",
+        cql=shortened(as_cql(row["f"], argument) or "", _TEXT_MOST),
         f=row["f"],
-        text=shortened(asked, _TEXT_MOST) + (f" → {shortened(row['error'], _TEXT_MOST)}" if row["error"] else ""),
+        text=shortened(asked, _TEXT_MOST),
+        error=shortened(row["error"] or "", _TEXT_MOST),
         outcome=row["type"],
         keyspace=keyspace_of(row["key"]) if row["key"] else None,
         by=by,

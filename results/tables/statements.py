@@ -14,7 +14,7 @@ from schemaquake.harness.ddl.cql import statement
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.model.records import plain
 
-__all__ = ["Statement", "belongs", "read_changes", "read_statements"]
+__all__ = ["Statement", "as_cql", "belongs", "read_changes", "read_statements"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,12 +73,18 @@ def read_changes(operations: pa.Table) -> tuple[Statement, ...]:
     return read_statements(operations.filter(wanted))
 
 
+def as_cql(f: str, argument: object) -> str | None:
+    """Return the CQL of an operation. None if the dialect cannot express it: one of an external workload or history, say."""
+    try:
+        return statement(f, argument)  # type: ignore[arg-type]  # whatever a history has
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError):
+        return None
+
+
 def _statement(row: Mapping[str, Any]) -> Statement:
     argument: Any = None if row["argument"] is None else orjson.loads(row["argument"])
-    try:
-        text = statement(row["f"], argument)
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError):
-        # An operation of an external workload or history that the CQL dialect cannot express.
+    text = as_cql(row["f"], argument)
+    if text is None:
         text = f"{row['f']} {row['key'] or ''}".rstrip()
     return Statement(
         index=row["index"],

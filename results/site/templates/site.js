@@ -33,7 +33,7 @@ window.sq = (function () {
     let runs = null, limit = LIMIT;
     function show() {
       const wanted = words(input.value);
-      if (!wanted.length && limit === LIMIT) { body.replaceChildren(...first); said(""); more.hidden = count === 0; return; }
+      if (!wanted.length && limit === LIMIT) { body.replaceChildren(...first); said(""); more.hidden = first.length >= Number(input.dataset.total); return; }
       if (runs === null) { said("reading…"); loadAll(count, (rows) => { runs = rows; show(); }); return; }
       const found = runs.filter((run) => fits(run.text, wanted));
       body.replaceChildren(...found.slice(0, limit).map(rowOf));
@@ -58,10 +58,12 @@ window.sq = (function () {
     const [style, mark] = { valid: ["ok", "✓"], invalid: ["fail", "✕"], unknown: ["info", "?"] }[run.verdict] || ["other", "·"];
     chip.className = `chip ${style}`;
     chip.textContent = `${mark} ${run.verdict}`;
+    const heads = document.querySelectorAll("#runs thead th");
     const cells = [chip, run.system, run.workloads, run.nemeses || "none", run.seed, run.found, run.races ? `${run.broken} of ${run.races}` : "–"];
     cells.forEach((cell, number) => {
       const place = document.createElement("td");
       if (number > 3) place.className = "number";
+      place.dataset.label = heads[number + 1].textContent;
       place.append(cell);
       row.append(place);
     });
