@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import shutil
 import sys
+import textwrap
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -39,6 +41,8 @@ _KINDS = (
     "flaws",
     "steps",
 )
+_LAST_CELL_LEAST: Final = 32
+"""Characters of a line that the last cell of a row needs to stand beside the others."""
 
 
 def register(app: typer.Typer) -> None:
@@ -115,15 +119,38 @@ def _list(
         write_line(line)
 
 
-def _columns(rows: Mapping[str, str | Mapping[str, str | int]]) -> Iterator[str]:
-    """Render a line a row with aligned cells, under a head line where cells have names."""
+def _columns(rows: Mapping[str, str | Mapping[str, str | int]], *, heads: bool = True) -> Iterator[str]:
+    """Render the rows with aligned cells, with `heads` under a head line where cells have names.
+
+    A row is one line, for programs that read it; on a terminal its last cell goes on below itself, or below the name where
+    that leaves too little room.
+    """
     cells = [[name, *([row] if isinstance(row, str) else map(str, row.values()))] for name, row in rows.items()]
     named = next((list(row) for row in rows.values() if not isinstance(row, str)), None)
-    if named is not None:
+    if heads and named is not None:
         cells.insert(0, ["", *named])
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    room = _room()
+    indent = sum(widths[:-1]) + 2 * len(widths[:-1])
     for row in cells:
-        yield "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+        line = "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+        if room is None or len(line) <= room:
+            yield line
+        elif room - indent >= _LAST_CELL_LEAST:
+            yield from _wrapped(line, room, indent=indent)
+        else:
+            yield from _wrapped(line[:indent].rstrip(), room, indent=4)
+            yield from (f"    {part}" for part in _wrapped(row[-1], room - 4, indent=0))
+
+
+def _room() -> int | None:
+    """Return the width of the terminal; None if standard output is none."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def _wrapped(line: str, room: int, *, indent: int) -> Sequence[str]:
+    """Wrap a line between its words; names with hyphens stay whole."""
+    return textwrap.wrap(line, room, subsequent_indent=" " * indent, break_on_hyphens=False)
 
 
 def _list_options(*, as_json: bool) -> None:
@@ -148,10 +175,12 @@ def _list_options(*, as_json: bool) -> None:
         for plugin, options in plugins.items():
             alike.setdefault(options, []).append(plugin)
         for options, owners in alike.items():
-            sys.stdout.write(f"{kind}: {', '.join(owners)}\n")
+            head, room = f"{kind}: {', '.join(owners)}", _room()
+            for line in [head] if room is None else _wrapped(head, room, indent=4):
+                write_line(line)
             rows = {f"  {each.name}": {"default": each.default or "-", "help": each.help} for each in options}
-            for line in list(_columns(rows))[1:]:  # the heads of the columns would be repeated in every paragraph
-                sys.stdout.write(f"{line}\n")
+            for line in _columns(rows, heads=False):  # they would be repeated in every paragraph
+                write_line(line)
 
 
 def _nemesis_row(nemesis: Nemesis) -> Mapping[str, str | int]:

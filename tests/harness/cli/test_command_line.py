@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
+import pty
 import subprocess
 import sys
+from contextlib import suppress
 
 import orjson
 import pytest
@@ -421,6 +423,28 @@ def test_options_are_listed_by_plugin(schemaquake):
     lines = schemaquake("list", "options")[1].splitlines()
     assert any(line.startswith("workloads: append, append-accord, cas-register") for line in lines)
     assert any(line.split()[:2] == ["kill.targets", "one"] for line in lines)
+
+
+@pytest.mark.parametrize(("kind", "room"), [("workloads", 60), ("nemeses", 60), ("options", 100)])
+def test_a_list_keeps_to_the_width_of_a_terminal_and_loses_no_word(schemaquake, kind, room):
+    code, whole, _ = schemaquake("list", kind)
+    command = [sys.executable, "-m", "schemaquake.harness.cli.command_line", "list", kind]
+    reader, writer = pty.openpty()
+    listing = subprocess.Popen(command, stdout=writer, env=os.environ | {"COLUMNS": str(room)})
+    os.close(writer)
+    with os.fdopen(reader, "rb", buffering=0) as terminal:
+        lines = b"".join(chunks_of(terminal)).decode().splitlines()
+    assert listing.wait() == code == ExitCode.VALID
+    assert max(map(len, lines)) <= room
+    assert max(map(len, whole.splitlines())) > room, "a pipe has a row in a line"
+    assert [word for line in lines for word in line.split()] == whole.split()
+
+
+def chunks_of(terminal):
+    """What was written to a terminal, until its last writer is gone."""
+    with suppress(OSError):
+        while chunk := terminal.read(1 << 16):
+            yield chunk
 
 
 def test_a_run_with_an_unknown_option_is_refused_before_anything_is_started(schemaquake, tmp_path):
