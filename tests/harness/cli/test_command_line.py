@@ -437,7 +437,7 @@ def test_a_list_keeps_to_the_width_of_a_terminal_and_loses_no_word(schemaquake, 
     assert listing.wait() == code == ExitCode.VALID
     assert max(map(len, lines)) <= room
     assert max(map(len, whole.splitlines())) > room, "a pipe has a row in a line"
-    assert [word for line in lines for word in line.split()] == whole.split()
+    assert "".join("".join(lines).split()) == "".join(whole.split())
 
 
 def chunks_of(terminal):
