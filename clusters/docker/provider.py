@@ -33,10 +33,11 @@ from schemaquake.clusters.docker.image import image_name
 from schemaquake.clusters.docker.image_context import settings_of
 from schemaquake.clusters.docker.server import Image, Joining, Server, edited, server_of
 from schemaquake.clusters.docker.transport import DockerTransport
+from schemaquake.clusters.nodes.client_port import ClientPort
 from schemaquake.clusters.nodes.clock import FaketimeClock
 from schemaquake.clusters.nodes.cluster import DeployedCluster
 from schemaquake.clusters.nodes.guard import Guard, Guards
-from schemaquake.clusters.nodes.node import ServerNode, deployed_node
+from schemaquake.clusters.nodes.node import ServerData, ServerNode, deployed_node
 from schemaquake.clusters.nodes.run_name import name_run
 from schemaquake.clusters.nodes.service import Service, process
 from schemaquake.clusters.nodes.service_process import ServiceProcess
@@ -304,16 +305,17 @@ class DockerClusterBuilder:
             user = user or _owner(transport, str(PurePosixPath(server.data).parent))
         return deployed_node(
             container.node,
-            container.address,
+            ClientPort(
+                address=container.address,
+                port=self._cql_port,
+                protocol_version=_dialect(self._system).protocol_version,
+                tls=None if self._file is None or self._file.tls is None else self._file.tls.context(),
+            ),
             transport,
             self._service(server, clock, user),
             folder=state,
-            cql_port=self._cql_port,
-            protocol_version=_dialect(self._system).protocol_version,
-            tls=None if self._file is None or self._file.tls is None else self._file.tls.context(),
             logs=(),
-            data=[server.data],
-            layout=self._system.layout,
+            data=ServerData(folders=[server.data], layout=self._system.layout),
             clock=clock,
             keeps=self._folder / "nodes" / container.node,
         )

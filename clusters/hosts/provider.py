@@ -19,12 +19,13 @@ from schemaquake.clusters.cql.client import CqlConnector
 from schemaquake.clusters.doctor.doctor import refuse_unless_fit
 from schemaquake.clusters.hosts.everywhere import fire_everywhere
 from schemaquake.clusters.hosts.joining import HostJoining
+from schemaquake.clusters.nodes.client_port import ClientPort
 from schemaquake.clusters.nodes.clock import FaketimeClock, HostClock
 from schemaquake.clusters.nodes.cluster import DeployedCluster
 from schemaquake.clusters.nodes.guard import Guard, Guards
 from schemaquake.clusters.nodes.lease import Lease, Leases
 from schemaquake.clusters.nodes.ledger_healer import heal_by_ledger
-from schemaquake.clusters.nodes.node import ServerNode, deployed_node
+from schemaquake.clusters.nodes.node import ServerData, ServerNode, deployed_node
 from schemaquake.clusters.nodes.run_name import name_run, run_name, run_of
 from schemaquake.clusters.nodes.service import service_of
 from schemaquake.clusters.nodes.stop_conditions import ConsentCondition, conditions_of
@@ -204,16 +205,17 @@ def _node(name: str, file: ClusterFile, system: System, protocol_version: int, *
     clock = _clock(file, transport, folder)
     return deployed_node(
         name,
-        file.all_addresses[name],
+        ClientPort(
+            address=file.all_addresses[name],
+            port=file.cql_port,
+            protocol_version=protocol_version,
+            tls=None if file.tls is None else file.tls.context(),
+        ),
         transport,
         service_of(file, folder, environment=_environment(file, clock)),
         folder=folder,
-        cql_port=file.cql_port,
-        protocol_version=protocol_version,
-        tls=None if file.tls is None else file.tls.context(),
         logs=file.paths.logs,
-        data=file.paths.data,
-        layout=system.layout,
+        data=ServerData(folders=file.paths.data, layout=system.layout),
         clock=clock,
         keeps=keeps,
     )

@@ -19,7 +19,7 @@ from schemaquake.clusters.local.transport import LocalTransport
 from schemaquake.clusters.nodes.client_port import ClientPort
 from schemaquake.clusters.nodes.clock import FaketimeClock
 from schemaquake.clusters.nodes.management import Management
-from schemaquake.clusters.nodes.node import ServerNode
+from schemaquake.clusters.nodes.node import ServerData, ServerNode, ServerTools
 from schemaquake.clusters.systems.configuration import (
     CLIENT_PORTS,
     JMX_PORT,
@@ -89,13 +89,11 @@ def local_node(name: str, place: Place, launch: Launch, *, management: Managemen
         ChildProcess(_server(name, place, launch), folder=place.folder, environment=environment, log=printed),
         log=printed,
         folder=_ServerFolder(str(place.folder), place, launch),
-        data=[str(place.folder / "data")],
-        layout=recipe.layout,
+        data=ServerData(folders=[str(place.folder / "data")], layout=recipe.layout),
         clock=clock,
-        nodetool=_tool(place, launch),
-        loader=_loader(place, launch),
-        poll_s=_POLL_S,
+        tools=_tools(place, launch),
         management=management,
+        poll_s=_POLL_S,
     )
 
 
@@ -133,24 +131,18 @@ def take_over(node: ServerNode, place: Place, launch: Launch) -> None:
 
 def use_tools(node: ServerNode, place: Place, server: Launch, tools: Launch) -> None:
     """Speak to the server of one version, from now on, with nodetool and sstableloader of another."""
-    node.become(
-        _port(place, server.recipe),
-        nodetool=_tool(place, tools),
-        loader=_loader(place, tools),
-        layout=server.recipe.layout,
-    )
+    node.become(_port(place, server.recipe), tools=_tools(place, tools), layout=server.recipe.layout)
 
 
 def _port(place: Place, recipe: Recipe) -> ClientPort:
     return ClientPort(address=place.address, port=CLIENT_PORTS[recipe.client], protocol_version=recipe.protocol_version)
 
 
-def _tool(place: Place, launch: Launch) -> list[str]:
-    return tool_command(launch.recipe, place, java=launch.java, class_path=launch.class_path)
-
-
-def _loader(place: Place, launch: Launch) -> list[str]:
-    return loader_command(launch.recipe, place, java=launch.java, class_path=launch.class_path)
+def _tools(place: Place, launch: Launch) -> ServerTools:
+    return ServerTools(
+        nodetool=tool_command(launch.recipe, place, java=launch.java, class_path=launch.class_path),
+        loader=loader_command(launch.recipe, place, java=launch.java, class_path=launch.class_path),
+    )
 
 
 def _server(name: str, place: Place, launch: Launch) -> list[str]:

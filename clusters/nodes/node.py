@@ -12,9 +12,8 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from ssl import SSLContext
 from typing import Final, Protocol
 
 from schemaquake.clusters.nodes.client_port import ClientPort
@@ -33,7 +32,7 @@ from schemaquake.harness.errors import ClusterError, EnvironmentLacks, NodeUnrea
 from schemaquake.harness.model.protocols import Boot, Executed, Undo, UndoVerb
 from schemaquake.harness.wait import until
 
-__all__ = ["NodeClock", "ServerNode", "deployed_node"]
+__all__ = ["NodeClock", "ServerData", "ServerNode", "ServerTools", "deployed_node"]
 
 log = logging.getLogger(__name__)
 
@@ -75,6 +74,22 @@ class NodeClock(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerData:
+    """The data folders of a server, as paths on its node, and how tables are laid out in them."""
+
+    folders: Sequence[str]
+    layout: Layout = "folders-with-ids"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerTools:
+    """The programs of a server's distribution, each as the beginning of its command."""
+
+    nodetool: Sequence[str] = ("nodetool",)
+    loader: Sequence[str] = ("sstableloader",)
+
+
 @dataclass(slots=True)
 class _Starts:
     """The harness's starts of one server, known to every view of its node."""
@@ -99,17 +114,16 @@ class ServerNode:
         *,
         log: ServerLog,
         folder: NodeFolder,
-        data: Sequence[str],
-        layout: Layout,
+        data: ServerData,
         clock: NodeClock | None = None,
-        nodetool: Sequence[str] = ("nodetool",),
-        loader: Sequence[str] = ("sstableloader",),
-        poll_s: float = 0.25,
+        tools: ServerTools | None = None,
         management: Management | None = None,
+        poll_s: float = 0.25,
     ) -> None:
-        """`management` makes calls of the server without nodetool, where its JMX can be reached. `data` are the server's data folders, laid out as `layout` says. Without a clock none can be skewed.
+        """`folder` is the harness's own on the node. Without a clock none can be skewed; without `tools` they are those on the node's PATH.
 
-        `poll_s` is how often the node is asked while the harness waits for its server to serve or to end.
+        `management` makes calls of the server without nodetool, where its JMX can be reached. `poll_s` is how often the
+        node is asked while the harness waits for its server to serve or to end.
         """
         self.name = name
         self.address = client_port.address
@@ -121,9 +135,7 @@ class ServerNode:
         self.client_port = client_port
         self._starts = _Starts(at=time.monotonic())
         self._data = data
-        self._layout = layout
-        self._nodetool = nodetool
-        self._loader = loader
+        self._tools = tools or ServerTools()
         self._poll_s = poll_s
         self.management = management
 
@@ -155,12 +167,11 @@ class ServerNode:
                     what=f"start of {self.name}",
                 )
 
-    def become(
-        self, client_port: ClientPort, *, nodetool: Sequence[str], loader: Sequence[str], layout: Layout
-    ) -> None:
+    def become(self, client_port: ClientPort, *, tools: ServerTools, layout: Layout) -> None:
         """Speak to another version's server from now on, which the node's process starts when it is started next."""
-        self.client_port, self._layout = client_port, layout
-        self._nodetool, self._loader = nodetool, loader
+        self.client_port = client_port
+        self._tools = tools
+        self._data = replace(self._data, layout=layout)
 
     def _await_end(self) -> None:
         try:
@@ -270,17 +281,17 @@ class ServerNode:
             else:
                 return Executed(0, said, "")
         if command.tool == "sstableloader":
-            return self.exec([*self._loader, *command.arguments], timeout_s=timeout_s)
+            return self.exec([*self._tools.loader, *command.arguments], timeout_s=timeout_s)
         return self.nodetool(*command.arguments, timeout_s=timeout_s)
 
     def has(self, tool: Tool) -> bool:
         """Return whether the node has this program of the distribution. Raises NodeUnreachable."""
-        program = {"nodetool": self._nodetool, "sstableloader": self._loader}[tool][0]
+        program = {"nodetool": self._tools.nodetool, "sstableloader": self._tools.loader}[tool][0]
         return self.exec(["sh", "-c", 'command -v "$1"', "sh", program]).exit_code == 0
 
     def nodetool(self, *arguments: str, timeout_s: float = 60) -> Executed:
         """Run nodetool against this node's server. Raises NodeUnreachable."""
-        return self.exec([*self._nodetool, *arguments], timeout_s=timeout_s)
+        return self.exec([*self._tools.nodetool, *arguments], timeout_s=timeout_s)
 
     def upload(self, source: Path, target: str) -> None:
         """Copy a file to the node; a relative target lies in the node's folder."""
@@ -316,12 +327,12 @@ class ServerNode:
     def data_directories(self) -> Sequence[TableDirectory]:
         """List (keyspace, table, id, live, snapshots) of every user table in the data folders. Raises ClusterError."""
         listing: list[str] = []
-        for folder in self._data:
+        for folder in self._data.folders:
             found = read_by(self.transport, ["sh", "-c", _FIND, "sh", folder], timeout_s=60)
             if found.exit_code != 0:
                 raise ClusterError(f"node {self.name}: cannot list {folder}: {found.stderr.strip()}")
             listing += [line for line in found.stdout.splitlines() if line != "."]
-        return tables_listed(listing, self._layout)
+        return tables_listed(listing, self._data.layout)
 
     # ── its parts ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -364,34 +375,29 @@ class ServerNode:
 
 def deployed_node(
     name: str,
-    address: str,
+    client_port: ClientPort,
     transport: Transport,
     service: Service,
     *,
     folder: str,
-    cql_port: int,
-    protocol_version: int,
     logs: Sequence[str],
-    data: Sequence[str],
-    tls: SSLContext | None = None,
-    layout: Layout = "folders-with-ids",
+    data: ServerData,
     clock: NodeClock | None = None,
     keeps: Path | None = None,
 ) -> ServerNode:
     """Make the node of a host or a container, on which `transport` acts as root and `service` runs the server.
 
     `folder` is the run's own on the node; `logs` and `data` are the server's. `keeps` is the folder of this machine that
-    takes a copy of the log of each start.
+    takes a copy of the log of each start, None for no copies.
     """
     run_folder = RunFolder(transport, folder, service.scripts)
     return ServerNode(
         name,
-        ClientPort(address=address, port=cql_port, protocol_version=protocol_version, tls=tls),
+        client_port,
         transport,
         ServiceProcess(transport, service, run_folder),
         log=FollowedLog(transport, logs, node=name, console=service.console, copies=keeps),
         folder=run_folder,
         data=data,
-        layout=layout,
         clock=clock,
     )

@@ -28,9 +28,10 @@ from schemaquake.clusters.cluster_file.allowance import check_plan
 from schemaquake.clusters.cluster_file.model import ClusterFile
 from schemaquake.clusters.docker.provider import DockerProvider
 from schemaquake.clusters.hosts.provider import SshProvider
+from schemaquake.clusters.nodes.client_port import ClientPort
 from schemaquake.clusters.nodes.cluster import DeployedCluster
 from schemaquake.clusters.nodes.guard import Guard, Guards
-from schemaquake.clusters.nodes.node import deployed_node
+from schemaquake.clusters.nodes.node import ServerData, deployed_node
 from schemaquake.clusters.nodes.service import process
 from schemaquake.clusters.systems.system import parse_system, recipe_for
 from schemaquake.harness.errors import ExitCode, FaultNotAllowed, HistoryError, PlanError
@@ -250,14 +251,12 @@ def deployed(folder, stack):
         run = str(place / state / "r1")
         node = deployed_node(
             name,
-            address,
+            ClientPort(address=address, port=port, protocol_version=4),
             way,
             process(command, run, place=str(place / "server")),
             folder=run,
-            cql_port=port,
-            protocol_version=4,
             logs=[str(place / "log")],
-            data=[str(place / "data")],
+            data=ServerData(folders=[str(place / "data")]),
             keeps=folder / "kept" / name,
         )
         node.prepare()

@@ -15,10 +15,11 @@ from pathlib import Path
 
 from schemaquake.clusters.cluster_file.model import SshAccess
 from schemaquake.clusters.cql.client import CqlConnector
+from schemaquake.clusters.nodes.client_port import ClientPort
 from schemaquake.clusters.nodes.clock import FaketimeClock, HostClock
 from schemaquake.clusters.nodes.cluster import DeployedCluster
 from schemaquake.clusters.nodes.guard import Guard, Guards
-from schemaquake.clusters.nodes.node import deployed_node
+from schemaquake.clusters.nodes.node import ServerData, deployed_node
 from schemaquake.clusters.nodes.service import process
 from schemaquake.clusters.ssh.transport import SshTransport
 from schemaquake.clusters.systems.system import parse_system
@@ -79,14 +80,12 @@ def _node(name, document):
     clocks = {"libfaketime": FaketimeClock, "settime": HostClock}
     return deployed_node(
         name,
-        address,
+        ClientPort(address=address, port=9042, protocol_version=4),
         way,
         process([sys.executable, "-IS", str(SERVER), address, "9042", log], folder),
         folder=folder,
-        cql_port=9042,
-        protocol_version=4,
         logs=[log],
-        data=[document["folder"]],
+        data=ServerData(folders=[document["folder"]]),
         clock=clocks[document["clock"]](way, folder=folder),
     )
 

@@ -9,8 +9,9 @@ from places import SUPPORT
 from ssh_hosts import SshHosts, why_not
 
 from schemaquake.clusters.cluster_file.model import Become
+from schemaquake.clusters.nodes.client_port import ClientPort
 from schemaquake.clusters.nodes.guard import Guard
-from schemaquake.clusters.nodes.node import deployed_node
+from schemaquake.clusters.nodes.node import ServerData, deployed_node
 from schemaquake.clusters.nodes.service import process
 from schemaquake.clusters.ssh.root_transport import RootTransport
 from schemaquake.clusters.ssh.transport import SshTransport
@@ -41,14 +42,12 @@ def node(hosts, tmp_path):
     command = [sys.executable, "-IS", str(SERVER), address, "9042", log]
     node = deployed_node(
         "n1",
-        address,
+        ClientPort(address=address, port=9042, protocol_version=4),
         way,
         process(command, f"{STATE}/r1"),
         folder=f"{STATE}/r1",
-        cql_port=9042,
-        protocol_version=4,
         logs=[log],
-        data=[str(tmp_path)],
+        data=ServerData(folders=[str(tmp_path)]),
     )
     node.prepare()
     node.start()

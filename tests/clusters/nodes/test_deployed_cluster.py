@@ -13,12 +13,13 @@ from ports import next_port
 from scripted_cql import ScriptedCql
 from scylla_node import Rest, serving
 
+from schemaquake.clusters.nodes.client_port import ClientPort
 from schemaquake.clusters.nodes.cluster import DeployedCluster
 from schemaquake.clusters.nodes.guard import Guard, Guards
 from schemaquake.clusters.nodes.keyspaces import made_by
 from schemaquake.clusters.nodes.lease import Lease, Leases
 from schemaquake.clusters.nodes.ledger_healer import heal_by_ledger
-from schemaquake.clusters.nodes.node import ServerNode, deployed_node
+from schemaquake.clusters.nodes.node import ServerData, ServerNode, deployed_node
 from schemaquake.clusters.nodes.service import process
 from schemaquake.clusters.systems.scylladb.read_barrier import Group0Barrier
 from schemaquake.clusters.systems.system import parse_system
@@ -65,14 +66,12 @@ class Ring:
         service = process(command, state, place=str(place / "server"))
         return deployed_node(
             name,
-            address,
+            ClientPort(address=address, port=self.port, protocol_version=4),
             self.ways[name],
             service,
             folder=state,
-            cql_port=self.port,
-            protocol_version=4,
             logs=[log],
-            data=[str(place / "data")],
+            data=ServerData(folders=[str(place / "data")]),
             keeps=self.folder / "nodes" / name,
         )
 

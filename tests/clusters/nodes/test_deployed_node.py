@@ -10,7 +10,8 @@ from places import SUPPORT
 from ports import next_port
 
 from schemaquake.clusters.cluster_file.model import Commands
-from schemaquake.clusters.nodes.node import ServerNode, deployed_node
+from schemaquake.clusters.nodes.client_port import ClientPort
+from schemaquake.clusters.nodes.node import ServerData, ServerNode, deployed_node
 from schemaquake.clusters.nodes.service import commands, process, systemd
 from schemaquake.harness.errors import ClusterError, EnvironmentLacks, NodeUnreachable, PlanError
 from schemaquake.harness.wait import until
@@ -36,14 +37,13 @@ class Place:
     def node(self, how: str = "", **changes):
         settings = {
             "folder": self.state,
-            "cql_port": self.port,
-            "protocol_version": 4,
             "logs": [str(self.log)],
-            "data": [str(self.data)],
+            "data": ServerData(folders=[str(self.data)]),
             **changes,
         }
         service = settings.pop("service", None) or process(self.command(how), self.state)
-        node = deployed_node("n1", "127.0.0.1", settings.pop("transport", self.here), service, **settings)
+        port = ClientPort(address="127.0.0.1", port=self.port, protocol_version=4)
+        node = deployed_node("n1", port, settings.pop("transport", self.here), service, **settings)
         self.nodes.append(node)
         return node
 
@@ -285,13 +285,13 @@ def test_tables_are_listed_from_every_data_folder(place):
     (other / "ks" / table).mkdir(parents=True)
     (other / "ks" / table / "nb-1-big-Data.db").touch()
     (other / "system" / table).mkdir(parents=True)
-    node = place.node(data=[str(one), str(other)])
+    node = place.node(data=ServerData(folders=[str(one), str(other)]))
     assert node.data_directories() == [("ks", "t", table[2:], True, ["s1"])]
 
 
 def test_a_data_folder_that_is_not_there_is_told(place):
     with pytest.raises(ClusterError, match=r"cannot list .*nowhere"):
-        place.node(data=[str(place.folder / "nowhere")]).data_directories()
+        place.node(data=ServerData(folders=[str(place.folder / "nowhere")])).data_directories()
 
 
 def test_files_go_to_the_run_s_folder_and_back(place):

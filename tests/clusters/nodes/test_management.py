@@ -21,7 +21,7 @@ from py4j.protocol import Py4JError, Py4JNetworkError, get_return_value, is_erro
 from schemaquake.clusters.nodes.client_port import ClientPort
 from schemaquake.clusters.nodes.gateway_client import OwnErrors
 from schemaquake.clusters.nodes.management import CallRefused, Management, NoManagement, gateway_jar
-from schemaquake.clusters.nodes.node import ServerNode
+from schemaquake.clusters.nodes.node import ServerData, ServerNode
 from schemaquake.clusters.systems.topology import ManagementCall, ToolCommand
 from schemaquake.harness.model.protocols import Executed
 from schemaquake.harness.wait import until
@@ -190,8 +190,7 @@ def node(management, ran):
         SimpleNamespace(),
         log=SimpleNamespace(),
         folder=SimpleNamespace(),
-        data=[],
-        layout="folders",
+        data=ServerData(folders=[], layout="folders"),
         management=management,
     )
 

@@ -14,8 +14,9 @@ from ports import next_port
 from test_guard import kill_guards_of
 
 from schemaquake.clusters.cluster_file.model import Commands
+from schemaquake.clusters.nodes.client_port import ClientPort
 from schemaquake.clusters.nodes.guard import Guard
-from schemaquake.clusters.nodes.node import ServerNode, deployed_node
+from schemaquake.clusters.nodes.node import ServerData, ServerNode, deployed_node
 from schemaquake.clusters.nodes.service import Service, commands, process, systemd
 from schemaquake.harness.model.protocols import Fault
 from schemaquake.harness.wait import until
@@ -71,14 +72,12 @@ class Place:
         """The node as whoever comes sees it; nobody remembers anything."""
         return deployed_node(
             "n1",
-            "127.0.0.1",
+            ClientPort(address="127.0.0.1", port=self.port, protocol_version=4),
             self.here,
             self.service(),
             folder=f"{self.state}/r1",
-            cql_port=self.port,
-            protocol_version=4,
             logs=[str(self.log)],
-            data=[],
+            data=ServerData(folders=[]),
         )
 
     def serving(self) -> int:

@@ -8,8 +8,9 @@ import pytest
 from places import SUPPORT
 from systemd_host import SystemdHost, why_not
 
+from schemaquake.clusters.nodes.client_port import ClientPort
 from schemaquake.clusters.nodes.guard import Guard
-from schemaquake.clusters.nodes.node import deployed_node
+from schemaquake.clusters.nodes.node import ServerData, deployed_node
 from schemaquake.clusters.nodes.service import systemd
 from schemaquake.harness.model.protocols import Undo
 from schemaquake.harness.wait import until
@@ -44,14 +45,12 @@ def node_of(host):
     folder = f"{STATE}/r1"
     return deployed_node(
         "n1",
-        "127.0.0.1",
+        ClientPort(address="127.0.0.1", port=PORT, protocol_version=4),
         host.transport,
         systemd("server", folder),
         folder=folder,
-        cql_port=PORT,
-        protocol_version=4,
         logs=["/run/fixture/system.log"],
-        data=[],
+        data=ServerData(folders=[]),
     )
 
 
