@@ -38,10 +38,12 @@ from schemaquake.clusters.nodes.clock import FaketimeClock
 from schemaquake.clusters.nodes.cluster import DeployedCluster
 from schemaquake.clusters.nodes.guard import Guard, Guards
 from schemaquake.clusters.nodes.node import ServerData, ServerNode, deployed_node
+from schemaquake.clusters.nodes.reshaping import Spares
 from schemaquake.clusters.nodes.run_name import name_run
 from schemaquake.clusters.nodes.service import Service, process
 from schemaquake.clusters.nodes.service_process import ServiceProcess
 from schemaquake.clusters.nodes.stop_conditions import conditions_of
+from schemaquake.clusters.nodes.terms import OwnersTerms, RunOnNodes
 from schemaquake.clusters.nodes.transport import Transport
 from schemaquake.clusters.systems import server_options
 from schemaquake.clusters.systems.dialect import CqlDialect
@@ -235,23 +237,30 @@ class DockerClusterBuilder:
             max_fault_s=self._max_fault_s(),
         )
         connector, file = self._connector(containers), self._file
+        addresses = [each.address for each in containers]
         return DeployedCluster(
             nodes,
             self._system,
             connector,
             guards,
-            folder=self._folder,
-            prefix=self._plan.keyspace_prefix,
-            begins=self._system.start,
-            start_timeout_s=self._plan.start_timeout_s,
-            keep_data=self._plan.keep_data,
+            RunOnNodes(
+                folder=self._folder,
+                prefix=self._plan.keyspace_prefix,
+                begins=self._system.start,
+                start_timeout_s=self._plan.start_timeout_s,
+                keep_data=self._plan.keep_data,
+            ),
+            owner=None if file is None else self._terms(file, connector),
+            spares=Spares(names=self._plan.spare_names, prepare_to_join=partial(self._prepare_to_join, addresses)),
             missing=_missing,
+            files=partial(self._files, addresses),
             ends=partial(self._end, nodes),
-            max_nodes_down=None if file is None else file.max_nodes_down,
-            conditions=lambda: [] if file is None else _conditions(file, connector, self._plan.node_names),
-            spares=self._plan.spare_names,
-            prepare_to_join=partial(self._prepare_to_join, [each.address for each in containers]),
-            files=partial(self._files, [each.address for each in containers]),
+        )
+
+    def _terms(self, file: ClusterFile, connector: CqlConnector) -> OwnersTerms:
+        return OwnersTerms(
+            max_nodes_down=file.max_nodes_down,
+            conditions=lambda: _conditions(file, connector, self._plan.node_names),
         )
 
     def _files(self, addresses: Sequence[str], name: str) -> ServerFiles:

@@ -26,9 +26,11 @@ from schemaquake.clusters.nodes.guard import Guard, Guards
 from schemaquake.clusters.nodes.lease import Lease, Leases
 from schemaquake.clusters.nodes.ledger_healer import heal_by_ledger
 from schemaquake.clusters.nodes.node import ServerData, ServerNode, deployed_node
+from schemaquake.clusters.nodes.reshaping import Spares
 from schemaquake.clusters.nodes.run_name import name_run, run_name, run_of
 from schemaquake.clusters.nodes.service import service_of
 from schemaquake.clusters.nodes.stop_conditions import ConsentCondition, conditions_of
+from schemaquake.clusters.nodes.terms import OwnersTerms, RunOnNodes
 from schemaquake.clusters.nodes.transport import Transport
 from schemaquake.clusters.ssh.root_transport import RootTransport
 from schemaquake.clusters.ssh.transport import SshTransport
@@ -154,24 +156,30 @@ def _cluster(
         system,
         cql,
         Guards(guards, max_fault_s=file.max_fault_seconds),
-        run_name=run,
-        leases=Leases(leases, max_fault_s=file.max_fault_seconds),
-        folder=folder,
-        prefix=file.keyspace_prefix,
-        begins="serving",
-        start_timeout_s=start_timeout_s,
-        keep_data=keep_data,
-        missing=partial(_missing, nodes),
-        tidy=joining.end,
-        max_nodes_down=file.max_nodes_down,
-        conditions=lambda: (
-            [] if plan is None else _conditions(file, plan, {node.name: node.transport for node in nodes})
+        RunOnNodes(
+            folder=folder,
+            prefix=file.keyspace_prefix,
+            begins="serving",
+            start_timeout_s=start_timeout_s,
+            name=run,
+            keep_data=keep_data,
         ),
-        spares=[node.name for node in spares],
-        prepare_to_join=joining if reshapes else None,
-        cannot_replace=joining.cannot_replace,
-        unfit=partial(joining.unfit, spares),
-        alone=reshapes and not file.shared,
+        owner=OwnersTerms(
+            max_nodes_down=file.max_nodes_down,
+            conditions=lambda: (
+                [] if plan is None else _conditions(file, plan, {node.name: node.transport for node in nodes})
+            ),
+            alone=reshapes and not file.shared,
+        ),
+        spares=Spares(
+            names=[node.name for node in spares],
+            prepare_to_join=joining if reshapes else None,
+            cannot_replace=joining.cannot_replace,
+            unfit=partial(joining.unfit, spares),
+            tidy=joining.end,
+        ),
+        leases=Leases(leases, max_fault_s=file.max_fault_seconds),
+        missing=partial(_missing, nodes),
     )
 
 

@@ -13,8 +13,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from pathlib import Path
-from typing import Final, Literal, TypeAlias, TypeVar
+from typing import Final, TypeVar
 
 from schemaquake.clusters.cql.client import CqlClient, CqlConnector
 from schemaquake.clusters.cql.prefix_guard import PrefixGuard
@@ -27,8 +26,9 @@ from schemaquake.clusters.nodes.guard_watch import GuardWatch
 from schemaquake.clusters.nodes.lease import Leases
 from schemaquake.clusters.nodes.node import ServerNode
 from schemaquake.clusters.nodes.ownership import read_ownership
-from schemaquake.clusters.nodes.reshaping import PrepareToJoin, Reshaping
+from schemaquake.clusters.nodes.reshaping import Reshaping, Spares
 from schemaquake.clusters.nodes.ring import await_none_missing, taken_for_dead
+from schemaquake.clusters.nodes.terms import OwnersTerms, RunOnNodes
 from schemaquake.clusters.systems.system import System
 from schemaquake.harness.errors import ClusterError, NodeUnreachable
 from schemaquake.harness.model.files import ServerFiles
@@ -39,14 +39,11 @@ from schemaquake.harness.model.protocols import Boot, Connector, Fault, Node, St
 from schemaquake.harness.model.topology import Attempt, TopologyVerb
 from schemaquake.harness.wait import until
 
-__all__ = ["Begins", "DeployedCluster"]
+__all__ = ["DeployedCluster"]
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-Begins: TypeAlias = Literal["serving", "together", "first-alone"]
-"""The way a run begins: on servers that run already, or by starting them, together or the first one alone."""
 
 _REQUEST_LIMIT_S: Final = 20.0
 _AGREEMENT_LIMIT_S: Final = 30.0
@@ -66,40 +63,26 @@ class DeployedCluster:
         system: System,
         cql: CqlConnector,
         guards: Guards,
+        run: RunOnNodes,
         *,
-        folder: Path,
-        prefix: str,
-        begins: Begins,
-        start_timeout_s: float,
-        keep_data: bool = False,
-        run_name: str | None = None,
+        owner: OwnersTerms | None = None,
+        spares: Spares | None = None,
         leases: Leases | None = None,
         missing: Callable[[str], str | None] = lambda _: None,
-        ends: Callable[[], None] = lambda: None,
-        max_nodes_down: int | None = None,
-        conditions: Callable[[], Sequence[StopCondition]] = lambda: (),
-        spares: Sequence[str] = (),
-        prepare_to_join: PrepareToJoin | None = None,
-        cannot_replace: Callable[[], str | None] = lambda: None,
-        unfit: Callable[[], Sequence[str]] = lambda: (),
-        tidy: Callable[[], None] = lambda: None,
-        alone: bool = False,
         files: Callable[[str], ServerFiles] | None = None,
+        ends: Callable[[], None] = lambda: None,
     ) -> None:
-        """`folder` is the run's on this machine. `missing` answers as `Cluster.missing` does.
+        """`nodes` are the founders and the spares; `owner` is None for nodes that the run made itself.
 
-        Those of `nodes` that are `spares` are prepared and not started. Without `prepare_to_join` the membership stays as it is.
-        `cannot_replace` returns why no node can be told whose place it takes, `unfit` what keeps the run from beginning; `tidy` is
-        called before the nodes are left. `alone`: no
-        keyspace but the server's own and those under the prefix may be there.
-        `files` returns where a node's server has its files, of nodes that the run made; None: they are an owner's.
-        `leases` are those of the hosts; None for nodes that no other run can reach. `ends` is called after everything else was torn down, even if that failed.
+        `leases` are those of the hosts; None for nodes that no other run can reach. `missing` answers as `Cluster.missing`
+        does. `files` returns where a node's server has its files, of nodes that the run made; None: they are an owner's.
+        `ends` is called after everything else was torn down, even if that failed.
         """
+        owner, spares = owner or OwnersTerms(), spares or Spares()
         self.nodes: Sequence[Node] = nodes
-        self.run_name = run_name
-        """The name of the run on the nodes, which the ledger keeps for a healing without the run's folder."""
+        self.run_name = run.name
         self._nodes = nodes
-        self._founders = [node for node in nodes if node.name not in spares]
+        self._founders = [node for node in nodes if node.name not in spares.names]
         self.features = system.features
         self.pull_delay_s = system.pull_delay_s
         self._system = system
@@ -109,32 +92,24 @@ class DeployedCluster:
         self._guards = guards
         self._guard_watch = GuardWatch(guards)
         self._leases = leases
-        self._folder = folder
-        self._prefix = prefix
-        self._begins = begins
-        self._start_timeout_s = start_timeout_s
-        self._keep_data = keep_data
+        self._run = run
+        self._owner = owner
+        self._spares = spares
         self._missing = missing
-        self.max_nodes_down = max_nodes_down
-        """The owner's limit (`schemaquake.harness.model.protocols.OwnersLimits`)."""
-        self._conditions = conditions
+        self.max_nodes_down = owner.max_nodes_down
+        self._files = files
         self._ends = ends
         self._stopped = False
         self._begun = False
         """True once running servers were found whole, so that they must be whole at the end."""
         self._armed: set[int] = set()
-        self._may_reshape = prepare_to_join is not None
-        self._cannot_replace = cannot_replace
-        self._unfit = unfit
-        self._tidy = tidy
-        self._alone = alone
-        self._files = files
+        self._may_reshape = spares.prepare_to_join is not None
         self._reshaping = Reshaping(
             nodes,
             system,
             None if system.cql is None else cql,
-            spares=spares,
-            prepare=prepare_to_join or _refuse_to_join,
+            spares=spares.names,
+            prepare=spares.prepare_to_join or _refuse_to_join,
         )
 
     # ── life ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -149,17 +124,17 @@ class DeployedCluster:
         """
         if self._leases is not None:
             self._leases.take()
-        if unfit := self._unfit():
+        if unfit := self._spares.unfit():
             raise ClusterError("; ".join(unfit))
         self._on_all(ServerNode.prepare)
         self._on_all(lambda node: node.log.begin())
         began = time.monotonic()
-        started = [] if self._begins == "serving" else self._boot()
+        started = [] if self._run.begins == "serving" else self._boot()
         self._refuse_unless_whole()
         if started:
             run_on_first(self._nodes[0], self._system.after_first_boot(len(self._founders)))
         self._refuse_leftovers()
-        if self._alone:
+        if self._owner.alone:
             self._refuse_foreign()
         self._reshaping.begin()
         if started:
@@ -178,7 +153,7 @@ class DeployedCluster:
         steps: list[Callable[[], object]] = []
         if self._begun:
             steps += [self._drop_keyspaces, self._refuse_unless_whole]
-        steps += [self._tidy, self._end_renewing, *(partial(self._leave, node) for node in self._nodes)]
+        steps += [self._spares.tidy, self._end_renewing, *(partial(self._leave, node) for node in self._nodes)]
         errors: list[Exception] = []
         for step in (self._reshaping.close, *steps, self._ends):
             try:
@@ -196,7 +171,7 @@ class DeployedCluster:
             if self._armed:
                 raise ClusterError(
                     f"node {node.name}: faults {', '.join(map(str, sorted(self._armed)))} may not be healed; their "
-                    f"guards there undo them in at most {self.max_fault_s:g} s, `schemaquake heal {self._folder}` at once"
+                    f"guards there undo them in at most {self.max_fault_s:g} s, `schemaquake heal {self._run.folder}` at once"
                 )
             node.folder.remove()
             if self._leases is not None:
@@ -212,8 +187,8 @@ class DeployedCluster:
     def _boot(self) -> list[Boot]:
         return boot_in_order(
             self._founders,
-            first_alone=self._begins == "first-alone",
-            timeout_s=self._start_timeout_s,
+            first_alone=self._run.begins == "first-alone",
+            timeout_s=self._run.start_timeout_s,
             system=str(self._system),
         )
 
@@ -262,12 +237,12 @@ class DeployedCluster:
 
     def _refuse_leftovers(self) -> None:
         left = sorted(
-            {name for observed in self._observed().values() for name in keyspaces.under(self._prefix, observed)}
+            {name for observed in self._observed().values() for name in keyspaces.under(self._run.prefix, observed)}
         )
         if left:
             drops = " ".join(f"DROP KEYSPACE {name};" for name in left)
             raise ClusterError(
-                f"there are keyspaces under the prefix {self._prefix}_ already: {', '.join(left)}. They cannot be told from this "
+                f"there are keyspaces under the prefix {self._run.prefix}_ already: {', '.join(left)}. They cannot be told from this "
                 f"run's own: drop them if an earlier run left them ({drops}), or choose another keyspace_prefix"
             )
 
@@ -275,7 +250,7 @@ class DeployedCluster:
         """Require that no rows of others are on the cluster whose membership this run changes. Raises ClusterError."""
         with self._session(self._founders[0].name) as client:
             names = client.dialect.schema.read_keyspaces(client.read)
-        of_the_run = f"{self._prefix}_"
+        of_the_run = f"{self._run.prefix}_"
         foreign = sorted(name for name in names if not (name.startswith(of_the_run) or _SERVERS_OWN.fullmatch(name)))
         if foreign:
             raise ClusterError(
@@ -333,7 +308,9 @@ class DeployedCluster:
 
     def cannot_replace(self) -> str | None:
         """Return why no node can take a dead one's place; None if one can."""
-        return (self._cannot_replace() or self._reshaping.cannot_replace()) if self._may_reshape else _NOT_RESHAPED
+        return (
+            (self._spares.cannot_replace() or self._reshaping.cannot_replace()) if self._may_reshape else _NOT_RESHAPED
+        )
 
     def ask(
         self, verb: TopologyVerb, *, on: str, about: str | None = None, argument: str | None = None, limit_s: float
@@ -375,7 +352,7 @@ class DeployedCluster:
 
     def connector(self) -> Connector:
         """Make a connector whose sessions keep to the run's keyspaces."""
-        return PrefixGuard(self._cql, self._prefix)
+        return PrefixGuard(self._cql, self._run.prefix)
 
     def missing(self, means: str) -> str | None:
         """Return why the cluster lacks these means, None if it has them."""
@@ -385,7 +362,7 @@ class DeployedCluster:
 
     def stop_conditions(self) -> Sequence[StopCondition]:
         """Make the owner's conditions, to be asked while faults are on."""
-        return self._conditions()
+        return self._owner.conditions()
 
     def arm(self, fault: Fault, undo: Mapping[str, Sequence[Undo]]) -> None:
         """Have the nodes undo this fault by themselves; see `schemaquake.harness.model.protocols.Guarded`."""
@@ -434,9 +411,9 @@ class DeployedCluster:
             self._leases.refuse_if_taken([node.name for node in self._nodes] if names is None else names)
 
     def _drop_keyspaces(self) -> None:
-        if self._keep_data:
+        if self._run.keep_data:
             return
-        _, foreign = self.drop(keyspaces.made_by(self._folder))
+        _, foreign = self.drop(keyspaces.made_by(self._run.folder))
         if foreign:
             raise ClusterError(
                 f"these keyspaces under the prefix were not made by this run, as far as its journals show, and are left: {', '.join(foreign)}"
@@ -452,7 +429,7 @@ class DeployedCluster:
         for node in self._nodes:
             try:
                 with self._session(node.name) as client:
-                    there = keyspaces.under(self._prefix, client.observe(phase="running", sample=0, complete=False))
+                    there = keyspaces.under(self._run.prefix, client.observe(phase="running", sample=0, complete=False))
                     keyspaces.drop(there & made, client)
             except NodeUnreachable as error:
                 refusals.append(str(error))

@@ -6,7 +6,8 @@ as the founders of a short-lived cluster are.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from schemaquake.clusters.cql.client import CqlConnector
@@ -19,7 +20,7 @@ from schemaquake.clusters.systems.system import System, recipe_for
 from schemaquake.harness.model.membership import Member
 from schemaquake.harness.model.topology import Attempt, TopologyVerb
 
-__all__ = ["PrepareToJoin", "Reshaping"]
+__all__ = ["PrepareToJoin", "Reshaping", "Spares"]
 
 
 class PrepareToJoin(Protocol):
@@ -33,6 +34,21 @@ class PrepareToJoin(Protocol):
         With `takes_place` its token is another node's, which `properties`, for its virtual machine, name.
         """
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spares:
+    """The nodes that are prepared and not started, and how they join; the defaults are a membership that stays as it is."""
+
+    names: Sequence[str] = ()
+    prepare_to_join: PrepareToJoin | None = None
+    """None: nodes are neither added nor removed."""
+    cannot_replace: Callable[[], str | None] = lambda: None
+    """Returns why no node can be told whose place it takes; None if one can."""
+    unfit: Callable[[], Sequence[str]] = lambda: ()
+    """Describes the spares with which a run cannot begin."""
+    tidy: Callable[[], None] = lambda: None
+    """Removes what joining left on the nodes. Raises ClusterError."""
 
 
 class Reshaping:

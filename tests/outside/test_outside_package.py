@@ -33,6 +33,7 @@ from schemaquake.clusters.nodes.cluster import DeployedCluster
 from schemaquake.clusters.nodes.guard import Guard, Guards
 from schemaquake.clusters.nodes.node import ServerData, deployed_node
 from schemaquake.clusters.nodes.service import process
+from schemaquake.clusters.nodes.terms import RunOnNodes
 from schemaquake.clusters.systems.system import parse_system, recipe_for
 from schemaquake.harness.errors import ExitCode, FaultNotAllowed, HistoryError, PlanError
 from schemaquake.harness.faults.executor import FaultExecutor
@@ -275,10 +276,7 @@ def deployed(folder, stack):
         system,
         ScriptedCql(addresses),
         Guards(guards, max_fault_s=60),
-        folder=folder,
-        prefix="sq",
-        begins="serving",
-        start_timeout_s=20,
+        RunOnNodes(folder=folder, prefix="sq", begins="serving", start_timeout_s=20),
     )
     return cluster, lambda: [str(path) for place in places.values() for path in place.glob(f"{state}/r1/**/*")]
 

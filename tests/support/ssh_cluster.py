@@ -21,6 +21,7 @@ from schemaquake.clusters.nodes.cluster import DeployedCluster
 from schemaquake.clusters.nodes.guard import Guard, Guards
 from schemaquake.clusters.nodes.node import ServerData, deployed_node
 from schemaquake.clusters.nodes.service import process
+from schemaquake.clusters.nodes.terms import RunOnNodes
 from schemaquake.clusters.ssh.transport import SshTransport
 from schemaquake.clusters.systems.system import parse_system
 from schemaquake.harness.faults.executor import FaultExecutor, FaultFailed
@@ -56,10 +57,7 @@ def build(document):
         system,
         CqlConnector(document["hosts"], 9042, system.cql),
         Guards(guards, max_fault_s=document["max_fault_s"]),
-        folder=Path(document["folder"]),
-        prefix="sq",
-        begins="serving",
-        start_timeout_s=30,
+        RunOnNodes(folder=Path(document["folder"]), prefix="sq", begins="serving", start_timeout_s=30),
     )
 
 

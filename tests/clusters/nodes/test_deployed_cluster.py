@@ -21,6 +21,7 @@ from schemaquake.clusters.nodes.lease import Lease, Leases
 from schemaquake.clusters.nodes.ledger_healer import heal_by_ledger
 from schemaquake.clusters.nodes.node import ServerData, ServerNode, deployed_node
 from schemaquake.clusters.nodes.service import process
+from schemaquake.clusters.nodes.terms import RunOnNodes
 from schemaquake.clusters.systems.scylladb.read_barrier import Group0Barrier
 from schemaquake.clusters.systems.system import parse_system
 from schemaquake.harness.errors import ClusterError, HealError
@@ -82,14 +83,16 @@ class Ring:
         }
         return Leases(each, max_fault_s=self.max_fault_s)
 
-    def cluster(self, **changes) -> DeployedCluster:
+    def cluster(self, leases: Leases | None = None, **changes) -> DeployedCluster:
         nodes = [self.node(name) for name in self.places]
         guards = {
             node.name: Guard(node.transport, state=str(self.places[node.name] / "state"), run="r1", verbs=node.undoing)
             for node in nodes
         }
         settings = {"folder": self.folder, "prefix": "sq", "begins": "serving", "start_timeout_s": 20, **changes}
-        return DeployedCluster(nodes, self.system, self.cql, Guards(guards, max_fault_s=self.max_fault_s), **settings)
+        run = RunOnNodes(**settings)
+        guarded = Guards(guards, max_fault_s=self.max_fault_s)
+        return DeployedCluster(nodes, self.system, self.cql, guarded, run, leases=leases)
 
     def made(self, *keyspaces: str) -> None:
         """The run writes down that it asks for these, and they come into being."""
