@@ -17,7 +17,7 @@ from pathlib import Path
 
 from benchmarks.figures import Figure, machine, print_table
 from schemaquake.clusters.local import namespaces
-from schemaquake.clusters.local.cluster import LocalCluster
+from schemaquake.clusters.local.cluster import InstalledVersion, LocalCluster, ServerSetup
 from schemaquake.clusters.local.provider import LocalProvider
 from schemaquake.clusters.systems.system import parse_system, recipe_for
 from schemaquake.harness.model.plan import Plan
@@ -45,15 +45,18 @@ def boot_inside(folder: Path, system: str, *, archive: bool) -> float:
     """The same, inside the enclosure."""
     document = json.loads((folder / "local.json").read_text(encoding="utf-8"))
     parsed = parse_system(system)
-    cluster = LocalCluster(
-        parsed,
-        recipe_for(parsed),
+    installed = InstalledVersion(
+        system=parsed,
+        recipe=recipe_for(parsed),
         java=Path(document["java"]),
         class_path=[Path(jar) for jar in document["class_path"]],
+    )
+    cluster = LocalCluster(
+        installed,
         folder=folder,
         names=NODES,
         start_timeout_s=120,
-        java_options=None if archive else [],
+        setup=ServerSetup(java_options=None if archive else []),
     )
     try:
         boots = {boot.node: boot.seconds for boot in cluster.start()}

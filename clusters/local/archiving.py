@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from schemaquake.clusters.local.cluster import LocalCluster
+from schemaquake.clusters.local.cluster import InstalledVersion, LocalCluster, ServerSetup
 from schemaquake.clusters.systems.system import parse_system, recipe_for
 
 _STOP_LIMIT_S: Final = 90  # dumping an archive takes some seconds
@@ -20,15 +20,18 @@ def main() -> None:
     """Boot the node and stop it cleanly, which leaves the archive at `request["archive"]`."""
     request = json.load(sys.stdin)
     system = parse_system(request["system"])
-    cluster = LocalCluster(
-        system,
-        recipe_for(system),
+    installed = InstalledVersion(
+        system=system,
+        recipe=recipe_for(system),
         java=Path(request["java"]),
         class_path=[Path(jar) for jar in request["class_path"]],
+    )
+    cluster = LocalCluster(
+        installed,
         folder=Path(request["folder"]),
         names=["n1"],
         start_timeout_s=120,
-        java_options=[f"-XX:ArchiveClassesAtExit={request['archive']}"],
+        setup=ServerSetup(java_options=[f"-XX:ArchiveClassesAtExit={request['archive']}"]),
     )
     try:
         cluster.start()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -41,17 +41,47 @@ from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.protocols import Boot, Connector
 from schemaquake.harness.model.topology import Attempt, TopologyVerb
 
-__all__ = ["InstalledVersion", "LocalCluster"]
+__all__ = ["InstalledVersion", "LocalCluster", "ServerSetup"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstalledVersion:
-    """A further system that nodes can become, its jars and a Java for it."""
+    """A system that is on this machine: how it is configured, its jars, and a Java for it."""
 
     system: System
     recipe: Recipe
     java: Path
     class_path: Sequence[Path]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSetup:
+    """What every server of a local cluster is given beyond its recipe."""
+
+    java_options: Sequence[str] | None = None
+    """Replace those that use the startup archive (the boot that makes an archive has its own); None keeps them."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Entries of every cassandra.yaml."""
+    properties: Mapping[str, str] = field(default_factory=dict)
+    """System properties of every server's virtual machine."""
+    own_clock: bool = False
+    """Each server has a clock of its own, which can be skewed, where this machine has libfaketime."""
+    own_disk: bool = False
+    """The files of each server lie on a file system of their own, which can be filled."""
+
+    def launch(self, version: InstalledVersion) -> Launch:
+        """Return how servers of this version are started."""
+        return Launch(
+            recipe=version.recipe,
+            java=version.java,
+            class_path=version.class_path,
+            java_options=(
+                archive_arguments(version.java, version.class_path) if self.java_options is None else self.java_options
+            ),
+            settings=self.settings,
+            properties=self.properties,
+            faketime=libfaketime.find_library() if self.own_clock else None,
+        )
 
 
 def _places(
@@ -78,55 +108,35 @@ class LocalCluster:
 
     def __init__(
         self,
-        system: System,
-        recipe: Recipe,
+        installed: InstalledVersion,
         *,
-        java: Path,
-        class_path: Sequence[Path],
         folder: Path,
         names: Sequence[str],
-        start_timeout_s: float,
         spares: Sequence[str] = (),
-        skewable_clocks: bool = False,
-        own_disks: bool = False,
+        start_timeout_s: float,
         keep_data: bool = False,
-        java_options: Sequence[str] | None = None,
-        settings: Mapping[str, Any] | None = None,
-        properties: Mapping[str, str] | None = None,
+        setup: ServerSetup | None = None,
         others: Sequence[InstalledVersion] = (),
     ) -> None:
-        """`others` are what nodes can become. `java_options` replace those that use the startup archive; the boot that makes an archive has its own.
+        """`folder` is the run's. `names` are the founders, `spares` the nodes that are prepared and not started.
 
-        `spares` are nodes that are prepared and not started. With `own_disks` each server's files lie on a file system of their own. `settings` go into every cassandra.yaml, `properties` to every server's virtual machine.
+        All nodes start as `installed`; `others` are what they can become.
         """
+        setup = setup or ServerSetup()
+        system, recipe = installed.system, installed.recipe
+        everything = (installed, *others)
         self.system = system
         self.features = system.features.intersection(*(other.system.features for other in others))
-        self.pull_delay_s = max(
-            one.pull_delay(properties or {}) for one in (recipe, *(other.recipe for other in others))
-        )
+        self.pull_delay_s = max(each.recipe.pull_delay(setup.properties) for each in everything)
         # Of nodes that change their version, either may be the slower one, and what mixed versions pull from each other is not known.
-        self.quiet_s = 0.0 if others else recipe.quiet(properties or {}, settings or {})
+        self.quiet_s = 0.0 if others else recipe.quiet(setup.properties, setup.settings)
         self.late_nodes_take_over = recipe.late_nodes_take_over
         self._start_timeout_s = start_timeout_s
         self._keep_data = keep_data
-        everything = [recipe, *(other.recipe for other in others)]
-        self._on_disk = tuple(dict.fromkeys(name for one in everything for name in server_folders(one)))
-        self._own_disks = own_disks
-
-        def launch(recipe: Recipe, java: Path, class_path: Sequence[Path]) -> Launch:
-            return Launch(
-                recipe=recipe,
-                java=java,
-                class_path=class_path,
-                java_options=archive_arguments(java, class_path) if java_options is None else java_options,
-                settings=settings or {},
-                properties=properties or {},
-                faketime=libfaketime.find_library() if skewable_clocks else None,
-            )
-
-        versions = [LocalVersion(system=system, launch=launch(recipe, java, class_path))]
-        versions += [LocalVersion(system=o.system, launch=launch(o.recipe, o.java, o.class_path)) for o in others]
-        self._management = Management(java, port=JMX_PORT) if recipe.remote_jmx else None
+        self._on_disk = tuple(dict.fromkeys(name for each in everything for name in server_folders(each.recipe)))
+        self._own_disks = setup.own_disk
+        versions = [LocalVersion(system=each.system, launch=setup.launch(each)) for each in everything]
+        self._management = Management(installed.java, port=JMX_PORT) if recipe.remote_jmx else None
         self._places = _places(system, recipe, names, spares, folder / "nodes")
         self.nodes: Sequence[ServerNode] = [
             local_node(name, place, versions[0].launch, management=self._management)

@@ -17,7 +17,7 @@ from schemaquake.clusters.distribution.fetch import fetch
 from schemaquake.clusters.distribution.java import find_java
 from schemaquake.clusters.local import namespaces
 from schemaquake.clusters.local.child_process import RECORD, end_recorded
-from schemaquake.clusters.local.cluster import InstalledVersion, LocalCluster
+from schemaquake.clusters.local.cluster import InstalledVersion, LocalCluster, ServerSetup
 from schemaquake.clusters.local.damage import restore_files
 from schemaquake.clusters.local.node import drop_data
 from schemaquake.clusters.local.startup_archive import ensure_archive
@@ -71,23 +71,21 @@ class LocalProvider:
 
     def unstarted(self, plan: Plan) -> LocalCluster:
         """Return a cluster of the plan of which no file is there, to be asked what it lacks. Raises PlanError."""
-        system, *others = (parse_system(name) for name in systems_of(plan))
+        systems = [parse_system(name) for name in systems_of(plan)]
         wanted = _required(plan.workloads)
         nothing = Path("/nonexistent")
+        installed, *further = [
+            InstalledVersion(system=system, recipe=recipe_for(system, wanted=wanted), java=nothing, class_path=[])
+            for system in systems
+        ]
         return LocalCluster(
-            system,
-            recipe_for(system, wanted=wanted),
-            java=nothing,
-            class_path=[],
+            installed,
             folder=nothing,
             names=plan.node_names,
             spares=plan.spare_names,
             start_timeout_s=plan.start_timeout_s,
-            java_options=(),
-            others=[
-                InstalledVersion(system=other, recipe=recipe_for(other, wanted=wanted), java=nothing, class_path=[])
-                for other in others
-            ],
+            setup=ServerSetup(java_options=()),
+            others=further,
         )
 
     def enclosure(self, folder: Path) -> Sequence[str]:  # noqa: ARG002 - other providers look at the run's folder
@@ -96,32 +94,22 @@ class LocalProvider:
 
     def create(self, plan: Plan, folder: Path) -> LocalCluster:
         """Make the cluster of this plan, whose nodes' folders are `folder/nodes/<name>`."""
-        system = parse_system(plan.system)
         document = json.loads((folder / "local.json").read_text(encoding="utf-8"))
+        wanted = _required(plan.workloads)
         return LocalCluster(
-            system,
-            recipe_for(system, wanted=_required(plan.workloads)),
-            java=Path(document["java"]),
-            class_path=[Path(jar) for jar in document["class_path"]],
+            _installed(plan.system, document, wanted),
             folder=folder,
             names=plan.node_names,
             spares=plan.spare_names,
             start_timeout_s=plan.start_timeout_s,
-            skewable_clocks="clock" in means_needed(plan),
-            own_disks="disk" in means_needed(plan),
             keep_data=plan.keep_data,
-            settings=yaml_settings(plan.options),
-            properties=system_properties(plan.options),
-            others=[
-                InstalledVersion(
-                    system=other,
-                    recipe=recipe_for(other, wanted=_required(plan.workloads)),
-                    java=Path(found["java"]),
-                    class_path=[Path(jar) for jar in found["class_path"]],
-                )
-                for name, found in document.get("others", {}).items()
-                for other in [parse_system(name)]
-            ],
+            setup=ServerSetup(
+                settings=yaml_settings(plan.options),
+                properties=system_properties(plan.options),
+                own_clock="clock" in means_needed(plan),
+                own_disk="disk" in means_needed(plan),
+            ),
+            others=[_installed(name, found, wanted) for name, found in document.get("others", {}).items()],
         )
 
     def heal(self, folder: Path) -> Sequence[str]:
@@ -155,6 +143,17 @@ def _install(system: System, distribution: Path | None) -> dict[str, Any]:
         "digest": found.digest,
         "jars": dict(found.checksums),
     }
+
+
+def _installed(name: str, document: Mapping[str, Any], wanted: frozenset[str]) -> InstalledVersion:
+    """Read from its part of `local.json` where a system is, and configure it with these features. Raises PlanError."""
+    system = parse_system(name)
+    return InstalledVersion(
+        system=system,
+        recipe=recipe_for(system, wanted=wanted),
+        java=Path(document["java"]),
+        class_path=[Path(jar) for jar in document["class_path"]],
+    )
 
 
 def _required(workloads: Sequence[str]) -> frozenset[str]:

@@ -18,7 +18,7 @@ import pytest
 
 from schemaquake.clusters.local import child_process, namespaces
 from schemaquake.clusters.local import provider as local_provider
-from schemaquake.clusters.local.cluster import LocalCluster
+from schemaquake.clusters.local.cluster import InstalledVersion, LocalCluster, ServerSetup
 from schemaquake.clusters.local.provider import LocalProvider
 from schemaquake.clusters.nodes import client_port, libfaketime
 from schemaquake.clusters.systems.system import parse_system, recipe_for
@@ -55,18 +55,15 @@ def cluster_of(tmp_path, monkeypatch):
         java.write_text(f"#!/bin/sh\n{script}\n")
         java.chmod(0o755)
         parsed = parse_system(system)
+        jars = [Path("/jars/a.jar"), Path("/jars/b.jar")]
         cluster = LocalCluster(
-            parsed,
-            recipe_for(parsed),
-            java=java,
-            class_path=[Path("/jars/a.jar"), Path("/jars/b.jar")],
+            InstalledVersion(system=parsed, recipe=recipe_for(parsed), java=java, class_path=jars),
             folder=tmp_path / "run",
             names=[f"n{number}" for number in range(1, nodes + 1)],
             spares=[f"n{number}" for number in range(nodes + 1, nodes + spares + 1)],
             start_timeout_s=limit_s,
             keep_data=keep_data,
-            skewable_clocks=skewable_clocks,
-            java_options=["-XX:Some"],
+            setup=ServerSetup(java_options=["-XX:Some"], own_clock=skewable_clocks),
         )
         clusters.append(cluster)
         for node in cluster.nodes:

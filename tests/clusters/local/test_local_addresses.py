@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from schemaquake.clusters.local import namespaces
-from schemaquake.clusters.local.cluster import LocalCluster
+from schemaquake.clusters.local.cluster import InstalledVersion, LocalCluster, ServerSetup
 from schemaquake.clusters.nodes.client_port import ClientPort
 from schemaquake.clusters.systems.system import parse_system, recipe_for
 from schemaquake.harness.model.topology import ChangesAddresses
@@ -47,14 +47,11 @@ def cluster(tmp_path, moved):
 def made_of(tmp_path, java, system=SYSTEM):
     found = parse_system(system)
     return LocalCluster(
-        found,
-        recipe_for(found),
-        java=java,
-        class_path=[Path("/jars/a.jar")],
+        InstalledVersion(system=found, recipe=recipe_for(found), java=java, class_path=[Path("/jars/a.jar")]),
         folder=tmp_path / "run",
         names=["n1", "n2"],
         start_timeout_s=5,
-        java_options=[],
+        setup=ServerSetup(java_options=[]),
     )
 
 

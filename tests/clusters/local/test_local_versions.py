@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from schemaquake.clusters.local import namespaces
-from schemaquake.clusters.local.cluster import InstalledVersion, LocalCluster
+from schemaquake.clusters.local.cluster import InstalledVersion, LocalCluster, ServerSetup
 from schemaquake.clusters.nodes.client_port import ClientPort
 from schemaquake.clusters.systems.system import parse_system, recipe_for
 from schemaquake.harness.errors import ClusterError
@@ -29,14 +29,11 @@ esac
 def local(folder, java, first, *others):
     old = parse_system(first)
     return LocalCluster(
-        old,
-        recipe_for(old),
-        java=java,
-        class_path=[Path("/jars/old.jar")],
+        InstalledVersion(system=old, recipe=recipe_for(old), java=java, class_path=[Path("/jars/old.jar")]),
         folder=folder,
         names=["n1", "n2"],
         start_timeout_s=5,
-        java_options=[],
+        setup=ServerSetup(java_options=[]),
         others=[
             InstalledVersion(system=new, recipe=recipe_for(new), java=java, class_path=[Path("/jars/new.jar")])
             for new in map(parse_system, others)
@@ -209,14 +206,11 @@ def test_paths_are_those_that_release_notes_allow(tmp_path, first, second, can):
     begin, end = parse_system(first), parse_system(second)
     launched = end if end.launch is not None else begin
     made = LocalCluster(
-        begin,
-        recipe_for(begin),
-        java=tmp_path / "java",
-        class_path=[],
+        InstalledVersion(system=begin, recipe=recipe_for(begin), java=tmp_path / "java", class_path=[]),
         folder=tmp_path,
         names=["n1"],
         start_timeout_s=1,
-        java_options=[],
+        setup=ServerSetup(java_options=[]),
         others=[InstalledVersion(system=end, recipe=recipe_for(launched), java=tmp_path / "java", class_path=[])],
     )
     assert (made.cannot_become(second) is None) == can
