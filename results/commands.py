@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from schemaquake.harness.cli.completion import complete_names, complete_systems
-from schemaquake.harness.cli.examples import examples
 from schemaquake.harness.cli.json_output import print_json
 from schemaquake.harness.cli.options import (
     FILE,
@@ -57,8 +56,7 @@ from schemaquake.harness.cli.sections import (
     RUN,
     TIME,
     WORKLOADS,
-    Command,
-    SectionedCommand,
+    add_command,
 )
 from schemaquake.harness.console import configure_logging, stderr, write_line
 from schemaquake.harness.errors import ExitCode, PlanError
@@ -87,60 +85,62 @@ _DEMO_WORKLOADS: Final = ("racing-ddl",)
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this package."""
-    app.command(
+    add_command(
+        app,
+        _demo,
         "demo",
-        cls=Command,
-        rich_help_panel=RUN,
-        epilog=examples(
-            "schemaquake demo",
-            "schemaquake demo --system cassandra:4.1.11 --system cassandra:6.0-alpha2 --races 5",
-            page="docs/results.md",
-        ),
-    )(_demo)
-    app.command(
+        RUN,
+        "schemaquake demo",
+        "schemaquake demo --system cassandra:4.1.11 --system cassandra:6.0-alpha2 --races 5",
+        page="docs/results.md",
+    )
+    add_command(
+        app,
+        _run,
         "run",
-        cls=SectionedCommand,
-        rich_help_panel=RUN,
-        epilog=examples(
-            "schemaquake run --system cassandra:5.0.9 --workload drop-type",
-            "schemaquake run --system simulated:cassandra-5.0 --workload create-table --nemesis partition --seed 7",
-            "schemaquake run --cluster cluster.toml --workload schema-churn --rate 5 --nemesis kill --dry-run",
-            page="docs/workloads.md",
-        ),
-    )(_run)
-    app.command(
+        RUN,
+        "schemaquake run --system cassandra:5.0.9 --workload drop-type",
+        "schemaquake run --system simulated:cassandra-5.0 --workload create-table --nemesis partition --seed 7",
+        "schemaquake run --cluster cluster.toml --workload schema-churn --rate 5 --nemesis kill --dry-run",
+        page="docs/workloads.md",
+        sectioned=True,
+    )
+    add_command(
+        app,
+        _check,
         "check",
-        cls=Command,
-        rich_help_panel=JUDGE,
-        epilog=examples(
-            "schemaquake check runs/latest",
-            "schemaquake check runs/latest --checker table-ids --json",
-            "schemaquake check history.edn --model list-append --consistency-models strict-serializable",
-            page="docs/checkers.md",
-        ),
-    )(_check)
-    app.command(
+        JUDGE,
+        "schemaquake check runs/latest",
+        "schemaquake check runs/latest --checker table-ids --json",
+        "schemaquake check history.edn --model list-append --consistency-models strict-serializable",
+        page="docs/checkers.md",
+    )
+    add_command(
+        app,
+        _report,
         "report",
-        cls=Command,
-        rich_help_panel=JUDGE,
-        epilog=examples(
-            "schemaquake report runs/latest",
-            "schemaquake report runs/latest --ticket SQ-5I7VPJD4 --as jira",
-            page="docs/results.md",
-        ),
-    )(_report)
-    app.command(
+        JUDGE,
+        "schemaquake report runs/latest",
+        "schemaquake report runs/latest --ticket SQ-5I7VPJD4 --as jira",
+        page="docs/results.md",
+    )
+    add_command(
+        app,
+        _recover,
         "recover",
-        cls=Command,
-        rich_help_panel=JUDGE,
-        epilog=examples("schemaquake recover runs/latest", page="docs/results.md"),
-    )(_recover)
-    app.command(
+        JUDGE,
+        "schemaquake recover runs/latest",
+        page="docs/results.md",
+    )
+    add_command(
+        app,
+        _findings,
         "findings",
-        cls=Command,
-        rich_help_panel=JUDGE,
-        epilog=examples("schemaquake findings runs", "schemaquake findings runs --json", page="docs/results.md"),
-    )(_findings)
+        JUDGE,
+        "schemaquake findings runs",
+        "schemaquake findings runs --json",
+        page="docs/results.md",
+    )
 
 
 def _run(

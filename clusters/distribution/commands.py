@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from schemaquake.harness.cli.completion import complete_systems
-from schemaquake.harness.cli.examples import examples
 from schemaquake.harness.cli.options import AsJson, OwnDistribution
-from schemaquake.harness.cli.sections import PREPARE, Command
+from schemaquake.harness.cli.sections import PREPARE, add_command
 from schemaquake.harness.console import changing_line
 from schemaquake.harness.errors import PlanError
 
@@ -22,16 +21,15 @@ __all__ = ["register"]
 
 def register(app: typer.Typer) -> None:
     """Add `fetch`."""
-    app.command(
+    add_command(
+        app,
+        fetch_systems,
         "fetch",
-        cls=Command,
-        rich_help_panel=PREPARE,
-        epilog=examples(
-            "schemaquake fetch cassandra:5.0.9 cassandra:6.0-alpha2",
-            "schemaquake fetch cassandra:5.0.9 --verify",
-            page="docs/tutorial.md",
-        ),
-    )(fetch_systems)
+        PREPARE,
+        "schemaquake fetch cassandra:5.0.9 cassandra:6.0-alpha2",
+        "schemaquake fetch cassandra:5.0.9 --verify",
+        page="docs/tutorial.md",
+    )
 
 
 def fetch_systems(

@@ -9,9 +9,8 @@ from typing import Annotated
 import typer
 
 from schemaquake.harness.cli.completion import complete_systems
-from schemaquake.harness.cli.examples import examples
 from schemaquake.harness.cli.options import NAME, SYSTEM, URL, AsJson, OwnDistribution
-from schemaquake.harness.cli.sections import PREPARE, Command
+from schemaquake.harness.cli.sections import PREPARE, add_command
 from schemaquake.harness.console import changing_line
 
 __all__ = ["register"]
@@ -19,16 +18,15 @@ __all__ = ["register"]
 
 def register(app: typer.Typer) -> None:
     """Add the command `image`."""
-    app.command(
+    add_command(
+        app,
+        image,
         "image",
-        cls=Command,
-        rich_help_panel=PREPARE,
-        epilog=examples(
-            "schemaquake image cassandra:5.0.9",
-            "schemaquake image cassandra:4.1.11 --base eclipse-temurin:11-jre",
-            page="docs/containers.md",
-        ),
-    )(image)
+        PREPARE,
+        "schemaquake image cassandra:5.0.9",
+        "schemaquake image cassandra:4.1.11 --base eclipse-temurin:11-jre",
+        page="docs/containers.md",
+    )
 
 
 def image(

@@ -8,10 +8,9 @@ from typing import Annotated
 import typer
 
 from schemaquake.harness.cli.completion import complete_systems
-from schemaquake.harness.cli.examples import examples
 from schemaquake.harness.cli.json_output import print_json
 from schemaquake.harness.cli.options import FILE, SYSTEM, AsJson
-from schemaquake.harness.cli.sections import PREPARE, Command
+from schemaquake.harness.cli.sections import PREPARE, add_command
 from schemaquake.harness.console import configure_logging, stdout
 from schemaquake.harness.errors import ExitCode
 
@@ -20,16 +19,15 @@ __all__ = ["register"]
 
 def register(app: typer.Typer) -> None:
     """Add the command `doctor`."""
-    app.command(
+    add_command(
+        app,
+        doctor,
         "doctor",
-        cls=Command,
-        rich_help_panel=PREPARE,
-        epilog=examples(
-            "schemaquake doctor --cluster cluster.toml",
-            "schemaquake doctor --cluster cluster.toml --system cassandra:5.0.9 --json",
-            page="docs/deployed.md",
-        ),
-    )(doctor)
+        PREPARE,
+        "schemaquake doctor --cluster cluster.toml",
+        "schemaquake doctor --cluster cluster.toml --system cassandra:5.0.9 --json",
+        page="docs/deployed.md",
+    )
 
 
 def doctor(

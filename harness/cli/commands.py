@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from schemaquake.harness.cli import completion
-from schemaquake.harness.cli.examples import examples
 from schemaquake.harness.cli.json_output import print_json
 from schemaquake.harness.cli.options import FILE, AsJson
-from schemaquake.harness.cli.sections import PREPARE, RUN, Command
+from schemaquake.harness.cli.sections import PREPARE, RUN, add_command
 from schemaquake.harness.console import configure_logging, stderr, write_line
 from schemaquake.harness.errors import ExitCode, PlanError
 from schemaquake.harness.installed_options import InstalledOption, options_of
@@ -47,28 +46,26 @@ _LAST_CELL_LEAST: Final = 32
 
 def register(app: typer.Typer) -> None:
     """Add `list`, `heal` and `completion`."""
-    app.command(
+    add_command(
+        app,
+        _list,
         "list",
-        cls=Command,
-        rich_help_panel=PREPARE,
-        epilog=examples(
-            "schemaquake list workloads",
-            "schemaquake list nemeses",
-            "schemaquake list anomalies --json",
-            page="docs/workloads.md",
-        ),
-    )(_list)
-    app.command(
+        PREPARE,
+        "schemaquake list workloads",
+        "schemaquake list nemeses",
+        "schemaquake list anomalies --json",
+        page="docs/workloads.md",
+    )
+    add_command(
+        app,
+        _heal,
         "heal",
-        cls=Command,
-        rich_help_panel=RUN,
-        epilog=examples(
-            "schemaquake heal runs/latest",
-            "schemaquake heal ledger.jsonl --cluster cluster.toml",
-            "schemaquake heal --everywhere cluster.toml",
-            page="docs/deployed.md",
-        ),
-    )(_heal)
+        RUN,
+        "schemaquake heal runs/latest",
+        "schemaquake heal ledger.jsonl --cluster cluster.toml",
+        "schemaquake heal --everywhere cluster.toml",
+        page="docs/deployed.md",
+    )
     completion.register(app)
 
 

@@ -13,8 +13,7 @@ from typing import Annotated, Final
 
 import typer
 
-from schemaquake.harness.cli.examples import examples
-from schemaquake.harness.cli.sections import PREPARE, Command
+from schemaquake.harness.cli.sections import PREPARE, add_command
 from schemaquake.harness.console import write_line
 from schemaquake.harness.registry import load_all, names
 
@@ -39,12 +38,14 @@ class Shell(StrEnum):
 
 def register(app: typer.Typer) -> None:
     """Add `completion`."""
-    app.command(
+    add_command(
+        app,
+        _completion,
         "completion",
-        cls=Command,
-        rich_help_panel=PREPARE,
-        epilog=examples("schemaquake completion bash > ~/.schemaquake-completion.bash", page="docs/tutorial.md"),
-    )(_completion)
+        PREPARE,
+        "schemaquake completion bash > ~/.schemaquake-completion.bash",
+        page="docs/tutorial.md",
+    )
 
 
 def _completion(

@@ -1,7 +1,7 @@
 """Examples: the lines below a command's help that show how it is used, and the page that tells more.
 
-They are kept beside the command, as `app.command("check", epilog=examples("schemaquake check runs/latest", page="docs/checkers.md"))`,
-so that a test can read every example and parse it. `schemaquake.harness.cli.sections.Command` renders them.
+They are kept beside the command (`schemaquake.harness.cli.sections.add_command`), so that a test can read every example and parse it.
+`schemaquake.harness.cli.sections.Command` renders them.
 """
 
 from __future__ import annotations

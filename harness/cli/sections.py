@@ -1,21 +1,20 @@
 """Sections: the headings under which `schemaquake --help` lists the commands, and `schemaquake run --help` its options.
 
-A command names its heading where it is registered: `app.command("run", rich_help_panel=RUN)`. A command of a package outside the
-tree may name one of these, one of its own, or none. So may an option: `typer.Option(rich_help_panel=FAULTS)`, in a command that is
-registered with `cls=SectionedCommand`.
+A command names its heading where it is registered (`add_command`; outside the tree `app.command("paint", rich_help_panel=RUN)` does, too):
+one of these, one of its own, or none. So may an option: `typer.Option(rich_help_panel=FAULTS)`, in a command that is `sectioned`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Any, Final
 
-from typer import Abort
+from typer import Abort, Typer
 from typer.core import TyperCommand, TyperGroup
 
-from schemaquake.harness.cli.examples import read_examples, wrap_example
+from schemaquake.harness.cli.examples import examples, read_examples, wrap_example
 
 __all__ = [
     "CLUSTER",
@@ -34,6 +33,7 @@ __all__ = [
     "Command",
     "SectionedCommand",
     "SectionedGroup",
+    "add_command",
 ]
 
 RUN: Final = "Race schema changes"
@@ -64,6 +64,27 @@ _NARROW, _WIDE = 18, 32
 """Letters of the column of names, on a narrow and on a wide terminal."""
 _LONGEST: Final = 400
 """Letters of a summary; click would cut it where the line ends."""
+
+
+def add_command(
+    app: Typer,
+    command: Callable[..., Any],
+    name: str,
+    heading: str,
+    *lines: str,
+    page: str,
+    sectioned: bool = False,
+) -> None:
+    """Register a command: its heading in the list of commands, example `lines` as a shell takes them, and its `page` of the documentation.
+
+    `sectioned`: its help lists the options under headings.
+    """
+    app.command(
+        name,
+        cls=SectionedCommand if sectioned else Command,
+        rich_help_panel=heading,
+        epilog=examples(*lines, page=page),
+    )(command)
 
 
 class SectionedGroup(TyperGroup):

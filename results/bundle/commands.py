@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from schemaquake.harness.cli.examples import examples
 from schemaquake.harness.cli.json_output import print_json
 from schemaquake.harness.cli.options import FILE, NUMBER, ONE_RUN, AsJson, Limit, Verbose
-from schemaquake.harness.cli.sections import PUBLISH, Command
+from schemaquake.harness.cli.sections import PUBLISH, add_command
 from schemaquake.harness.console import configure_logging, stderr
 from schemaquake.harness.errors import ExitCode
 from schemaquake.results.runs.option_lists import refuse_below, refuse_no_time
@@ -25,26 +24,24 @@ _STYLES = {"ok": "green", "differs": "bold red", "not checked": "yellow"}
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    app.command(
+    add_command(
+        app,
+        _bundle,
         "bundle",
-        cls=Command,
-        rich_help_panel=PUBLISH,
-        epilog=examples(
-            "schemaquake bundle runs/latest",
-            "schemaquake bundle runs/latest --to drop-type.sqz.zip --sign ~/.ssh/id_ed25519",
-            page="docs/publish.md",
-        ),
-    )(_bundle)
-    app.command(
+        PUBLISH,
+        "schemaquake bundle runs/latest",
+        "schemaquake bundle runs/latest --to drop-type.sqz.zip --sign ~/.ssh/id_ed25519",
+        page="docs/publish.md",
+    )
+    add_command(
+        app,
+        _verify,
         "verify",
-        cls=Command,
-        rich_help_panel=PUBLISH,
-        epilog=examples(
-            "schemaquake verify drop-type.sqz.zip",
-            "schemaquake verify drop-type.sqz.zip --signers allowed_signers --repeat 3",
-            page="docs/publish.md",
-        ),
-    )(_verify)
+        PUBLISH,
+        "schemaquake verify drop-type.sqz.zip",
+        "schemaquake verify drop-type.sqz.zip --signers allowed_signers --repeat 3",
+        page="docs/publish.md",
+    )
 
 
 def _bundle(

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from schemaquake.harness.cli.examples import examples
 from schemaquake.harness.cli.json_output import print_json
 from schemaquake.harness.cli.options import FOLDER, NAME, NUMBER, RUNS, AsJson, Master, Verbose
-from schemaquake.harness.cli.sections import PUBLISH, Command
+from schemaquake.harness.cli.sections import PUBLISH, add_command
 from schemaquake.harness.console import configure_logging, stderr, write_line
 from schemaquake.harness.errors import ExitCode, PlanError
 
@@ -25,17 +24,16 @@ _HOUR_MS = 3_600_000
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(
+    add_command(
+        app,
+        _corpus,
         "corpus",
-        cls=Command,
-        rich_help_panel=PUBLISH,
-        epilog=examples(
-            "schemaquake corpus runs --to corpus",
-            "schemaquake corpus --to corpus --query rates",
-            "schemaquake corpus --to corpus --query list",
-            page="docs/corpus.md",
-        ),
-    )(_corpus)
+        PUBLISH,
+        "schemaquake corpus runs --to corpus",
+        "schemaquake corpus --to corpus --query rates",
+        "schemaquake corpus --to corpus --query list",
+        page="docs/corpus.md",
+    )
 
 
 def _corpus(

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from schemaquake.harness.cli.examples import examples
 from schemaquake.harness.cli.json_output import print_json
 from schemaquake.harness.cli.options import (
     FILE,
@@ -30,7 +29,7 @@ from schemaquake.harness.cli.options import (
     settling_limit,
     time_budget_of,
 )
-from schemaquake.harness.cli.sections import CLUSTER, COMPARE, WORKLOADS, Command, SectionedCommand
+from schemaquake.harness.cli.sections import CLUSTER, COMPARE, WORKLOADS, add_command
 from schemaquake.harness.console import configure_logging, stderr, write_line
 from schemaquake.harness.errors import ExitCode, JournalError, PlanError
 from schemaquake.results.runs.cluster_choice import usual_cluster
@@ -64,23 +63,25 @@ _PLANNED: Final = (
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the command line."""
-    app.command(
+    add_command(
+        app,
+        _grid,
         "grid",
-        cls=SectionedCommand,
-        rich_help_panel=COMPARE,
-        epilog=examples(
-            "schemaquake grid --system simulated:cassandra-5.0 --cells 'drop-type/*' --quick",
-            "schemaquake grid --within 0.2 --time-budget 120",
-            "schemaquake grid --resume runs/20261127T120000Z-grid",
-            page="docs/grid.md",
-        ),
-    )(_grid)
-    app.command(
+        COMPARE,
+        "schemaquake grid --system simulated:cassandra-5.0 --cells 'drop-type/*' --quick",
+        "schemaquake grid --within 0.2 --time-budget 120",
+        "schemaquake grid --resume runs/20261127T120000Z-grid",
+        page="docs/grid.md",
+        sectioned=True,
+    )
+    add_command(
+        app,
+        _rediscovered,
         "rediscovered",
-        cls=Command,
-        rich_help_panel=COMPARE,
-        epilog=examples("schemaquake rediscovered docs/grids/cells.parquet", page="docs/grid.md"),
-    )(_rediscovered)
+        COMPARE,
+        "schemaquake rediscovered docs/grids/cells.parquet",
+        page="docs/grid.md",
+    )
 
 
 def _grid(

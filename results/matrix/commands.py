@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from schemaquake.harness.cli.completion import complete_names
-from schemaquake.harness.cli.examples import examples
 from schemaquake.harness.cli.json_output import print_json
 from schemaquake.harness.cli.options import (
     FILE,
@@ -37,7 +36,7 @@ from schemaquake.harness.cli.options import (
     time_budget_of,
     time_of_main_phase,
 )
-from schemaquake.harness.cli.sections import COMPARE, FAULTS, WORKLOADS, SectionedCommand
+from schemaquake.harness.cli.sections import COMPARE, FAULTS, WORKLOADS, add_command
 from schemaquake.harness.console import configure_logging, stderr
 from schemaquake.harness.errors import ExitCode, PlanError
 from schemaquake.harness.installed_options import refuse_undeclared
@@ -61,17 +60,17 @@ _RESERVED_S: Final = 20.0
 
 def register(app: typer.Typer) -> None:
     """Add the command to the command line."""
-    app.command(
+    add_command(
+        app,
+        _matrix,
         "matrix",
-        cls=SectionedCommand,
-        rich_help_panel=COMPARE,
-        epilog=examples(
-            "schemaquake matrix --quick",
-            "schemaquake matrix --system simulated:cassandra-5.0 --system simulated:cassandra-6.0 --workload drop-type",
-            "schemaquake matrix --resume runs/20261127T120000Z-matrix --confidence 0.1",
-            page="docs/matrix.md",
-        ),
-    )(_matrix)
+        COMPARE,
+        "schemaquake matrix --quick",
+        "schemaquake matrix --system simulated:cassandra-5.0 --system simulated:cassandra-6.0 --workload drop-type",
+        "schemaquake matrix --resume runs/20261127T120000Z-matrix --confidence 0.1",
+        page="docs/matrix.md",
+        sectioned=True,
+    )
 
 
 def _matrix(

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from schemaquake.harness.cli.examples import examples
 from schemaquake.harness.cli.json_output import print_json
 from schemaquake.harness.cli.options import (
     AsJson,
@@ -22,7 +21,7 @@ from schemaquake.harness.cli.options import (
     random_seed,
     time_of_main_phase,
 )
-from schemaquake.harness.cli.sections import RUN, Command
+from schemaquake.harness.cli.sections import RUN, add_command
 from schemaquake.harness.console import changing_line, configure_logging, stderr
 from schemaquake.harness.errors import ExitCode
 from schemaquake.results.runs.option_lists import named_values, split
@@ -38,17 +37,16 @@ _CLUSTER: Final = "simulated"
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(
+    add_command(
+        app,
+        _simulate,
         "simulate",
-        cls=Command,
-        rich_help_panel=RUN,
-        epilog=examples(
-            "schemaquake simulate",
-            "schemaquake simulate --workload drop-type --nemesis partition --seed 7",
-            "schemaquake simulate --workload create-table -O races=5 --json",
-            page="docs/simulation.md",
-        ),
-    )(_simulate)
+        RUN,
+        "schemaquake simulate",
+        "schemaquake simulate --workload drop-type --nemesis partition --seed 7",
+        "schemaquake simulate --workload create-table -O races=5 --json",
+        page="docs/simulation.md",
+    )
 
 
 def _simulate(

@@ -9,9 +9,8 @@ from typing import Annotated
 import orjson
 import typer
 
-from schemaquake.harness.cli.examples import examples
 from schemaquake.harness.cli.options import NAME, NUMBER, ONE_RUN, AsJson, Verbose, time_budget_of
-from schemaquake.harness.cli.sections import RUN, Command
+from schemaquake.harness.cli.sections import RUN, add_command
 from schemaquake.harness.console import configure_logging, stderr
 from schemaquake.harness.errors import ExitCode, PlanError
 from schemaquake.results.runs.option_lists import refuse_no_budget
@@ -21,17 +20,16 @@ __all__ = ["register", "shrink_every_finding"]
 
 def register(app: typer.Typer) -> None:
     """Add the command of this package."""
-    app.command(
+    add_command(
+        app,
+        _shrink,
         "shrink",
-        cls=Command,
-        rich_help_panel=RUN,
-        epilog=examples(
-            "schemaquake shrink runs/latest",
-            "schemaquake shrink runs/latest --anomaly lost-rows --tries 5 --time-budget 10",
-            "schemaquake shrink runs/latest --every-finding",
-            page="docs/results.md",
-        ),
-    )(_shrink)
+        RUN,
+        "schemaquake shrink runs/latest",
+        "schemaquake shrink runs/latest --anomaly lost-rows --tries 5 --time-budget 10",
+        "schemaquake shrink runs/latest --every-finding",
+        page="docs/results.md",
+    )
 
 
 def _shrink(

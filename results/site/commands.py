@@ -9,10 +9,9 @@ from typing import Annotated
 
 import typer
 
-from schemaquake.harness.cli.examples import examples
 from schemaquake.harness.cli.json_output import print_json
 from schemaquake.harness.cli.options import FOLDER, RUNS, URL, AsJson, Curated, Verbose
-from schemaquake.harness.cli.sections import PUBLISH, Command
+from schemaquake.harness.cli.sections import PUBLISH, add_command
 from schemaquake.harness.console import configure_logging, stderr
 from schemaquake.harness.errors import ExitCode, PlanError
 
@@ -21,24 +20,24 @@ __all__ = ["register"]
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    app.command(
+    add_command(
+        app,
+        _publish,
         "publish",
-        cls=Command,
-        rich_help_panel=PUBLISH,
-        epilog=examples(
-            "schemaquake publish runs --to site",
-            "schemaquake publish runs --to site --address https://example.org/races/",
-            page="docs/publish.md",
-        ),
-    )(_publish)
-    app.command(
+        PUBLISH,
+        "schemaquake publish runs --to site",
+        "schemaquake publish runs --to site --address https://example.org/races/",
+        page="docs/publish.md",
+    )
+    add_command(
+        app,
+        _serve,
         "serve",
-        cls=Command,
-        rich_help_panel=PUBLISH,
-        epilog=examples(
-            "schemaquake serve runs", "schemaquake serve runs --port 0 --site site", page="docs/publish.md"
-        ),
-    )(_serve)
+        PUBLISH,
+        "schemaquake serve runs",
+        "schemaquake serve runs --port 0 --site site",
+        page="docs/publish.md",
+    )
 
 
 def _publish(

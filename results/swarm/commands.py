@@ -11,10 +11,9 @@ from typing import Annotated, Any, Final
 import typer
 
 from schemaquake.harness.cli.completion import complete_systems
-from schemaquake.harness.cli.examples import examples
 from schemaquake.harness.cli.json_output import print_json
 from schemaquake.harness.cli.options import FOLDER, NUMBER, SYSTEM, AsJson, Engine, Master, OptionsOfSimulation
-from schemaquake.harness.cli.sections import MODEL, Command
+from schemaquake.harness.cli.sections import MODEL, add_command
 from schemaquake.harness.console import configure_logging, stderr, write_line
 from schemaquake.harness.errors import ExitCode, PlanError
 from schemaquake.harness.installed_options import refuse_undeclared
@@ -29,17 +28,16 @@ _SPARK_FROM: Final = 200
 
 def register(app: typer.Typer) -> None:
     """Add the command of this package."""
-    app.command(
+    add_command(
+        app,
+        _swarm,
         "swarm",
-        cls=Command,
-        rich_help_panel=MODEL,
-        epilog=examples(
-            "schemaquake swarm --seeds 0:20",
-            "schemaquake swarm --seeds 7",
-            "schemaquake swarm --seeds 0:1000 --system simulated:cassandra-6.0 -O bugs=none --folder sweep",
-            page="docs/simulation.md",
-        ),
-    )(_swarm)
+        MODEL,
+        "schemaquake swarm --seeds 0:20",
+        "schemaquake swarm --seeds 7",
+        "schemaquake swarm --seeds 0:1000 --system simulated:cassandra-6.0 -O bugs=none --folder sweep",
+        page="docs/simulation.md",
+    )
 
 
 def _swarm(

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 import typer
 
-from schemaquake.harness.cli.examples import examples
 from schemaquake.harness.cli.json_output import print_json
 from schemaquake.harness.cli.options import NUMBER, SYSTEM, AsJson, KeepData, Runs, Verbose, random_seed
-from schemaquake.harness.cli.sections import RUN, Command
+from schemaquake.harness.cli.sections import RUN, add_command
 from schemaquake.harness.console import configure_logging, stderr
 from schemaquake.harness.errors import ClusterError, PlanError
 
@@ -31,16 +30,15 @@ __all__ = ["register"]
 
 def register(app: typer.Typer) -> None:
     """Add the command of this package."""
-    app.command(
+    add_command(
+        app,
+        _crash_table,
         "crash-table",
-        cls=Command,
-        rich_help_panel=RUN,
-        epilog=examples(
-            "schemaquake crash-table",
-            "schemaquake crash-table --system cassandra:0.8.10 --tries 10",
-            page="docs/results.md",
-        ),
-    )(_crash_table)
+        RUN,
+        "schemaquake crash-table",
+        "schemaquake crash-table --system cassandra:0.8.10 --tries 10",
+        page="docs/results.md",
+    )
 
 
 def _crash_table(

@@ -8,10 +8,9 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from schemaquake.harness.cli.examples import examples
 from schemaquake.harness.cli.json_output import print_json
 from schemaquake.harness.cli.options import NUMBER, AsJson, OptionsOfSimulation, Systems
-from schemaquake.harness.cli.sections import MODEL, Command
+from schemaquake.harness.cli.sections import MODEL, add_command
 from schemaquake.harness.console import configure_logging, stderr
 from schemaquake.harness.errors import ExitCode, PlanError
 from schemaquake.harness.installed_options import refuse_undeclared
@@ -24,16 +23,15 @@ _SYSTEMS: Final = ("simulated:cassandra-5.0", "simulated:cassandra-6.0")
 
 def register(app: typer.Typer) -> None:
     """Add the command of this package."""
-    app.command(
+    add_command(
+        app,
+        _explore,
         "explore",
-        cls=Command,
-        rich_help_panel=MODEL,
-        epilog=examples(
-            "schemaquake explore --scope create-create",
-            "schemaquake explore --scope add-add --system simulated:cassandra-5.0 --most 100",
-            page="docs/simulation.md",
-        ),
-    )(_explore)
+        MODEL,
+        "schemaquake explore --scope create-create",
+        "schemaquake explore --scope add-add --system simulated:cassandra-5.0 --most 100",
+        page="docs/simulation.md",
+    )
 
 
 def _explore(

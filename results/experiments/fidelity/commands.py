@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from schemaquake.harness.cli.examples import examples
 from schemaquake.harness.cli.json_output import print_json
 from schemaquake.harness.cli.options import FILE, NUMBER, SYSTEM, AsJson
-from schemaquake.harness.cli.sections import MODEL, Command
+from schemaquake.harness.cli.sections import MODEL, add_command
 from schemaquake.harness.console import configure_logging, stderr
 from schemaquake.harness.errors import ExitCode, PlanError
 from schemaquake.results.runs.option_lists import refuse_below
@@ -33,16 +32,15 @@ _SETTLE_LIMIT_S: Final = 10.0
 
 def register(app: typer.Typer) -> None:
     """Add the command of this package."""
-    app.command(
+    add_command(
+        app,
+        _compare,
         "model-against-server",
-        cls=Command,
-        rich_help_panel=MODEL,
-        epilog=examples(
-            "schemaquake model-against-server docs/grids/cells.parquet",
-            "schemaquake model-against-server docs/grids/cells.parquet --cells drop-type --tries 1",
-            page="docs/model-against-server.md",
-        ),
-    )(_compare)
+        MODEL,
+        "schemaquake model-against-server docs/grids/cells.parquet",
+        "schemaquake model-against-server docs/grids/cells.parquet --cells drop-type --tries 1",
+        page="docs/model-against-server.md",
+    )
 
 
 def _compare(

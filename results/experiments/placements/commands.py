@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from schemaquake.harness.cli.examples import examples
 from schemaquake.harness.cli.json_output import print_json
 from schemaquake.harness.cli.options import NAME, NUMBER, AsJson
-from schemaquake.harness.cli.sections import MODEL, Command
+from schemaquake.harness.cli.sections import MODEL, add_command
 from schemaquake.harness.console import configure_logging, stderr
 from schemaquake.harness.errors import ExitCode, PlanError
 from schemaquake.results.runs.option_lists import refuse_below
@@ -24,24 +23,24 @@ __all__ = ["register"]
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this package."""
-    app.command(
+    add_command(
+        app,
+        _quorums,
         "quorums",
-        cls=Command,
-        rich_help_panel=MODEL,
-        epilog=examples(
-            "schemaquake quorums --replicas 3", "schemaquake quorums --rule pending --json", page="docs/simulation.md"
-        ),
-    )(_quorums)
-    app.command(
+        MODEL,
+        "schemaquake quorums --replicas 3",
+        "schemaquake quorums --rule pending --json",
+        page="docs/simulation.md",
+    )
+    add_command(
+        app,
+        _placements,
         "placements",
-        cls=Command,
-        rich_help_panel=MODEL,
-        epilog=examples(
-            "schemaquake placements --seeds 0:2 --joins 10",
-            "schemaquake placements --layout racks --joins 10 --locks touched",
-            page="docs/simulation.md",
-        ),
-    )(_placements)
+        MODEL,
+        "schemaquake placements --seeds 0:2 --joins 10",
+        "schemaquake placements --layout racks --joins 10 --locks touched",
+        page="docs/simulation.md",
+    )
 
 
 # ── quorums ──────────────────────────────────────────────────────────────────────────────────────────────────────────
