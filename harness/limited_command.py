@@ -12,7 +12,7 @@ from pathlib import Path
 
 from schemaquake.harness.errors import EnvironmentLacks
 
-__all__ = ["run_limited"]
+__all__ = ["run_limited", "run_within"]
 
 
 def run_limited(
@@ -22,6 +22,22 @@ def run_limited(
 
     Raises EnvironmentLacks if it does not end within `limit_s` seconds: with the command line, the folder, and `advice`, an
     imperative sentence without its full stop. Raises OSError if it cannot be started.
+    """
+    try:
+        return run_within(argv, limit_s=limit_s, environment=environment)
+    except subprocess.TimeoutExpired as error:
+        line = shlex.join(str(word) for word in argv)
+        raise EnvironmentLacks(
+            f"`{line}`, run on this machine in {Path.cwd()}, did not end within {limit_s:g} s. {advice}."
+        ) from error
+
+
+def run_within(
+    argv: Sequence[str | Path], *, limit_s: float, environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a program as `run_limited` does, for a caller with words of its own for one that does not end.
+
+    Raises subprocess.TimeoutExpired when it and its children have been killed. Raises OSError if it cannot be started.
     """
     # A session of its own: killed alone, it would leave children that hold its output open, and reading that would never end.
     with subprocess.Popen(
@@ -36,13 +52,8 @@ def run_limited(
     ) as process:
         try:
             stdout, stderr = process.communicate(timeout=limit_s)
-        except BaseException as error:
+        except BaseException:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            if not isinstance(error, subprocess.TimeoutExpired):
-                raise
-            line = shlex.join(str(word) for word in argv)
-            raise EnvironmentLacks(
-                f"`{line}`, run on this machine in {Path.cwd()}, did not end within {limit_s:g} s. {advice}."
-            ) from error
+            raise
     return subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)

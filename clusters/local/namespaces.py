@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from subprocess import TimeoutExpired
 from typing import Final
 
 from schemaquake.clusters.local.tools import run_tool
 from schemaquake.harness.errors import EnvironmentLacks
+from schemaquake.harness.limited_command import run_within
 
 __all__ = ["SUBNET", "address_of", "change_address", "enclosure", "in_namespace", "lay_network", "open_enclosure"]
 
@@ -51,15 +52,8 @@ def enclosure() -> list[str]:
         attempt = ["unshare", *user, "--mount", "--net", *process, "--fork", "--kill-child=SIGKILL"]
         probing = "mount -t tmpfs tmpfs /run && ip link add sqprobe type bridge && ip netns add sqprobe"
         try:
-            probe = subprocess.run(
-                [*attempt, "sh", "-c", probing],
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=_PROBED_WITHIN_S,
-                stdin=subprocess.DEVNULL,
-            )
-        except subprocess.TimeoutExpired:
+            probe = run_within([*attempt, "sh", "-c", probing], limit_s=_PROBED_WITHIN_S)
+        except TimeoutExpired:
             refusals.append(f"{' '.join(attempt)}: `{probing}` did not end within {_PROBED_WITHIN_S:g} s")
             continue
         if probe.returncode == 0:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
+from subprocess import TimeoutExpired
 from typing import Final
 
 from schemaquake.harness.errors import ClusterError
+from schemaquake.harness.limited_command import run_within
 
 __all__ = ["run_tool"]
 
@@ -16,10 +17,8 @@ _LIMIT_S: Final = 60.0
 def run_tool(*argv: str, failure: str) -> None:
     """Run a program to its end. Raises ClusterError, which begins with `failure`, if it fails or takes too long."""
     try:
-        finished = subprocess.run(
-            argv, capture_output=True, text=True, check=False, timeout=_LIMIT_S, stdin=subprocess.DEVNULL
-        )
-    except subprocess.TimeoutExpired as error:
+        finished = run_within(argv, limit_s=_LIMIT_S)
+    except TimeoutExpired as error:
         raise ClusterError(f"{failure}: `{' '.join(argv)}` did not end within {_LIMIT_S:g} s") from error
     if finished.returncode != 0:
         reason = finished.stderr.strip() or f"exit code {finished.returncode}"

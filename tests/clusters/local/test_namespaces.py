@@ -207,7 +207,7 @@ def test_a_kernel_that_forbids_it_is_quoted(monkeypatch):
     def forbidden(argv, **_):
         return subprocess.CompletedProcess(argv, 1, "", "unshare: unshare failed: Operation not permitted\n")
 
-    monkeypatch.setattr(subprocess, "run", forbidden)
+    monkeypatch.setattr(namespaces, "run_within", forbidden)
     monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
     with pytest.raises(EnvironmentLacks) as refused:
         enclosure()
@@ -233,7 +233,7 @@ def test_without_a_process_namespace_the_rest_still_stands(monkeypatch):
         refused = "--pid" in argv
         return subprocess.CompletedProcess(argv, int(refused), "", "unshare: mount /proc failed" if refused else "")
 
-    monkeypatch.setattr(namespaces.subprocess, "run", no_pid_namespace)
+    monkeypatch.setattr(namespaces, "run_within", no_pid_namespace)
     monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
     prefix = enclosure()
     assert "--pid" not in prefix
