@@ -83,11 +83,10 @@ def read_outcome(folder: Path) -> Outcome:
 
 
 def execute(plan: Plan, folder: Path) -> Outcome:
-    """Run the plan in `folder` (which exists and is empty).
+    """Run a plan that `refuse_contradictions` accepts in `folder` (which exists and is empty).
 
     Raises PlanError, EnvironmentLacks and FetchError before anything is started; a run that fails later is an Outcome.
     """
-    refuse_contradictions(plan)
     provider: Provider = load("clusters", plan.cluster)
     mark_folder(folder, schemaquake.__version__)
     (folder / "plan.json").write_bytes(dump_sealed(plan.to_json()))
@@ -104,7 +103,10 @@ def execute(plan: Plan, folder: Path) -> Outcome:
 
 
 def refuse_contradictions(plan: Plan) -> None:
-    """Raise PlanError for a plan whose parts do not fit together, and for a name of it that is not installed."""
+    """Raise PlanError for a plan whose parts do not fit together, and for a name of it that is not installed.
+
+    It is asked before a run has a folder, so that a plan which cannot be run leaves none.
+    """
     provider: Provider = load("clusters", plan.cluster)
     for name in plan.workloads:
         load("workloads", name)
