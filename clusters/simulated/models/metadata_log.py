@@ -739,11 +739,8 @@ class MetadataLog:
                 for entry in _kept(node).entries
             ]
         if "FROM system_views.cluster_metadata_log" in text:
-            wanted = int(text.rpartition("=")[2])
             return [
-                {"transformation": _render_transformation(entry)}
-                for entry in _kept(node).entries
-                if entry.epoch == wanted
+                {"epoch": entry.epoch, "transformation": _render_transformation(entry)} for entry in _kept(node).entries
             ]
         return answer_from_tables(node, text, _life(node).metadata.topology)
 

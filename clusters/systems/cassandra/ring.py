@@ -21,7 +21,7 @@ _UNDER_WAY: Final = frozenset({"BOOT", "BOOT_REPLACE", "LEAVING", "MOVING"})
 _DONE_BEFORE: Final = {"START": "PREPARE", "MID": "START", "FINISH": "MID"}
 """By the step that comes next (`tcm/Transformation.java`, kinds) the one that was done last."""
 _STATEMENTS: Final = 50
-"""Texts of changes that are read at most; each takes a read of the whole log."""
+"""Texts of changes that are noted at most."""
 _STREAMING: Final = frozenset({"init", "start"})
 """States of a stream that has not ended (`streaming/StreamingState.java`)."""
 
@@ -86,19 +86,20 @@ class DirectoryRing:
 def _read_repeated(query: Query, entries: Sequence[Sequence[Any]]) -> Mapping[str, JSON]:
     """Read what the changes say that have an id twice, and those between: epoch → text, as `statements`; nothing if no id is there twice.
 
-    The texts come from the distributed log, by a read at QUORUM.
+    The texts come from the distributed log, by one read at QUORUM of all of it: a read of one epoch is one of the whole log, too.
     """
     epochs: dict[str, list[int]] = {}
     for epoch, _, identity in entries:
         epochs.setdefault(identity, []).append(epoch)
-    asked = sorted({epoch for some in epochs.values() for epoch in range(some[0], some[-1] + 1) if len(some) > 1})
-    found: dict[str, JSON] = {}
+    wanted = sorted({epoch for some in epochs.values() for epoch in range(some[0], some[-1] + 1) if len(some) > 1})
+    if not wanted:
+        return {}
     try:
-        for epoch in asked[:_STATEMENTS]:
-            rows = query(f"SELECT transformation FROM system_views.cluster_metadata_log WHERE epoch = {epoch}")
-            found |= {str(epoch): str(row["transformation"]) for row in rows}
+        rows = list(query("SELECT epoch, transformation FROM system_views.cluster_metadata_log"))
     except Exception:  # noqa: BLE001 - without a majority it is refused, and the entries are told all the same
         return {}
+    texts = {int(row["epoch"]): str(row["transformation"]) for row in rows}
+    found = {str(epoch): texts[epoch] for epoch in wanted[:_STATEMENTS] if epoch in texts}
     return {"statements": found} if found else {}
 
 

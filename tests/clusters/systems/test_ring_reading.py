@@ -63,7 +63,8 @@ def test_the_directory_and_the_log_are_read_where_there_are_some():
 
 def test_what_changes_say_is_read_where_one_is_in_the_log_twice():
     log = [{"epoch": epoch, "kind": 4, "entry_id": entry} for epoch, entry in ((2, 7), (3, 8), (4, 9), (5, 8))]
-    text = [{"transformation": "AlterSchema{schemaTransformation=DropColumns (k, t)}"}]
+    texts = {epoch: f"AlterSchema{{schemaTransformation=DropColumns (k, t{epoch})}}" for epoch in (2, 3, 4, 5)}
+    text = [{"epoch": epoch, "transformation": each} for epoch, each in texts.items()]
     asked = []
 
     def query(statement):
@@ -71,7 +72,7 @@ def test_what_changes_say_is_read_where_one_is_in_the_log_twice():
         return answering(local_metadata_log=log, cluster_metadata_log=text)(statement)
 
     told = DirectoryRing().read_epochs(query)
-    assert told["statements"] == {str(epoch): text[0]["transformation"] for epoch in (3, 4, 5)}
-    assert len(asked) == 4
+    assert told["statements"] == {str(epoch): texts[epoch] for epoch in (3, 4, 5)}
+    assert len(asked) == 2
     refused = answering(local_metadata_log=log, cluster_metadata_log=ValueError("no majority"))
     assert DirectoryRing().read_epochs(refused) == {"entries": told["entries"]}
