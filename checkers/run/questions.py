@@ -24,18 +24,16 @@ from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.operations import READ_LEVELS
 from schemaquake.checkers.findings.explanation import listing
 from schemaquake.harness.model.operation import CONDITION_FALSE, NEMESIS
+from schemaquake.harness.model.queries import ECHOED_WRITES, READS
 from schemaquake.harness.model.records import plain
 
 __all__ = ["find_strange_questions"]
 
-_REPEATING: Final = (
-    *("write", "cas", "add", "transfer", "batch", "put"),
-    *("write-rows", "delete-rows", "delete-partition"),
-)
+_REPEATING: Final = (*ECHOED_WRITES, "transfer")
 """Writes whose answers repeat the value that was asked for."""
 _ALWAYS_HOLDS: Final = ("write", "txn")
 """Conditional writes whose condition holds for every row, and for one that is not there."""
-_READINGS: Final = ("read", "txn", "get", "probe", "check-rows", "read-batches", "read-rows")
+_READINGS: Final = (*sorted(READS), "txn", "read-rows")
 _FINAL: Final = ("settled", "restarted")
 _EXAMPLES: Final = 3
 _SEVERAL: Final = 5

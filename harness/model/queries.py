@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # most workers never meet such an array
     import numpy as np
     import numpy.typing as npt
 
-__all__ = ["READS", "Answer", "BulkQuery", "Fold", "Query"]
+__all__ = ["ECHOED_WRITES", "READS", "Answer", "BulkQuery", "Fold", "Query"]
 
 Answer: TypeAlias = Literal[
     "nothing", "applied", "cell", "column", "collection", "lists", "registers", "cell-and-writetime"
@@ -52,6 +52,8 @@ Answer: TypeAlias = Literal[
 
 READS: Final = frozenset({"read", "read-batches", "get", "probe", "check-rows"})
 """Operations that change nothing, whatever their outcome."""
+ECHOED_WRITES: Final = ("write", "cas", "add", "batch", "put", "write-rows", "delete-rows", "delete-partition")
+"""Writes whose value when ok is the one that was asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
