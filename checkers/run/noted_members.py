@@ -14,10 +14,12 @@ from typing import Any, Final
 
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.notes import Note, may_start, traits_of
+from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import SchemaObject
 from schemaquake.checkers.evidence.upgrades import LAST_STAGE, STAGES
 from schemaquake.checkers.findings.explanation import listing
 from schemaquake.harness.model.membership import MEMBER_STATES, TopologyChange, expected_states
+from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.traits import NemesisTraits
 
 __all__ = ["find_strange_members", "find_strange_operations"]
@@ -284,16 +286,8 @@ def _find_strange_reload(evidence: Evidence, asked: Note, ended: Note) -> Iterat
     parameters, effect = asked.value.get("parameters"), ended.value.get("effect")
     if not isinstance(parameters, dict) or not parameters.get("reloads"):
         return
-    begins, ends = asked.event["time"], ended.event["time"]
     table = SchemaObject("table", str(parameters.get("keyspace")), str(parameters.get("table")))
-    within = [
-        change
-        for change in evidence.changes.on(table)
-        if change.acknowledged
-        and begins <= change.invoked
-        and change.completed is not None
-        and change.completed <= ends
-    ]
+    within = _changes_during(evidence, table, asked, ended)
     if ended.event["type"] == "ok" and not {"drop-table", "create-table"} <= {change.f for change in within}:
         yield f"it was acknowledged, and no DROP and CREATE of {table.key} was in that time"
     noted = effect if isinstance(effect, dict) else {}
@@ -308,8 +302,27 @@ def _find_strange_reload(evidence: Evidence, asked: Note, ended: Note) -> Iterat
         yield f"{listing(each['command'] for each in others)} went through another node than its attempts name"
     if snapshots is None and attempts and parameters.get("dated"):
         yield "it does not say when its snapshots began"
-    if snapshots is None or not attempts:  # of before they were noted, or nothing was attempted
-        return
+    if snapshots is not None and attempts:  # neither of before they were noted, nor without an attempt
+        yield from _find_strange_snapshots(asked, ended, snapshots, attempts)
+
+
+def _changes_during(evidence: Evidence, table: SchemaObject, asked: Note, ended: Note) -> Sequence[PairedOperation]:
+    """List the acknowledged changes of a table that began and ended between two notes."""
+    begins, ends = asked.event["time"], ended.event["time"]
+    return [
+        change
+        for change in evidence.changes.on(table)
+        if change.acknowledged
+        and begins <= change.invoked
+        and change.completed is not None
+        and change.completed <= ends
+    ]
+
+
+def _find_strange_snapshots(
+    asked: Note, ended: Note, snapshots: JSON, attempts: Sequence[Mapping[str, Any]]
+) -> Iterator[str]:
+    """Yield where a reload names other snapshots than its attempts, or a time (s after it began) that these leave no room for."""
     lengths = [attempt["seconds"] for attempt in attempts]
     # Each snapshot was asked for after the attempts before it, and before itself and all that came after.
     possible = {

@@ -285,7 +285,8 @@ class ShownParts:
         if in_memory:
             yield from self._selection_of_view(subject, definition, shown, time)
         else:
-            yield from self._disk_of_view(subject, definition, shown, time)
+            yield from self._marks_of_view(subject, definition, shown)
+            yield from self._columns_of_view(subject, definition, shown, time)
 
     @staticmethod
     def _piece(
@@ -304,22 +305,28 @@ class ShownParts:
             fitting = [one for one in values if one.value != ABSENT]
             yield ShownPart(Part(subject, "column", name), name, values, fitting, ages=False)
 
-    def _disk_of_view(
-        self, subject: SchemaObject, definition: Mapping[str, Any], bases: Sequence[SchemaObject], time: int
+    def _marks_of_view(
+        self, subject: SchemaObject, definition: Mapping[str, Any], bases: Sequence[SchemaObject]
     ) -> _Shown:
-        columns: Mapping[str, Any] = definition["columns"]
+        """List what no view on disk has: a base that never was, a selection of columns, a column that is static or in descending order."""
         base_id = definition.get("base_table_id")
         known = {identity for base in bases for identity in self._ids.get(base, ())}
         if base_id is not None and known and base_id not in known:
             yield ShownPart(Part(subject, "base"), base_id, fault="is an id under which its base was never seen")
         if (definition.get("options") or {}).get("include_all_columns", True) is not True:
             yield ShownPart(Part(subject, "include_all_columns"), False, fault="is not true")
-        for name, column in sorted(columns.items()):
+        for name, column in sorted(definition["columns"].items()):
             is_key = column.get("kind") in _KEY
             has_place = self._shows_places and not is_key and _place(column) >= 0
             odd = not (is_key or column.get("kind") == "regular") or has_place or column.get("order", "asc") != "asc"
             if odd:
                 yield ShownPart(Part(subject, "column", name), column, fault="is as no view has it")
+
+    def _columns_of_view(
+        self, subject: SchemaObject, definition: Mapping[str, Any], bases: Sequence[SchemaObject], time: int
+    ) -> _Shown:
+        """List the columns that a view has on disk, and those of its base that it lacks."""
+        columns: Mapping[str, Any] = definition["columns"]
         # A view that was created on several tables in turn has the columns of the one that it is shown on.
         shown_base = definition.get("base_table_name")
         own = [base for base in bases if base.name == shown_base] or bases
