@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -69,20 +69,16 @@ class SchemaLinearizability:
         deadline = time.monotonic() + limit_s
         case = Evidence.of(records)
         changes = case.changes
-        possible: dict[str, list[PairedOperation]] = {}
-        for operation in changes.all:
-            keyspace = keyspace_of(operation.key)
-            if operation.possible and operation.f in SCHEMA_CHANGES and keyspace is not None:
-                possible.setdefault(keyspace, []).append(operation)
+        possible = _by_keyspace(changes.all, lambda operation: operation.possible)
         follows_log = any(schema.follows_log for schema in case.readings.schemas)
         is_fresh = bool(case.readings.schemas) and all(
             schema.asks_before_it_answers for schema in case.readings.schemas
         )
         dependents = _dependents(case)
-        refused: dict[str, list[PairedOperation]] = {}
-        for operation in changes.all if is_fresh else ():
-            if not operation.possible and operation.f in SCHEMA_CHANGES and operation.completed is not None:
-                refused.setdefault(keyspace_of(operation.key) or "", []).append(operation)
+        refused = _by_keyspace(
+            changes.all if is_fresh else (),
+            lambda operation: not operation.possible and operation.completed is not None,
+        )
         verdicts = []
         for number, (keyspace, of_keyspace) in enumerate(possible.items()):
             problem = _KeyspaceProblem(
@@ -113,6 +109,18 @@ class SchemaLinearizability:
             stats=make_stats({"keyspaces": len(verdicts), "operations": sum(map(len, possible.values()))}),
             doubts=tuple(doubt for verdict in verdicts for doubt in verdict.doubts),
         )
+
+
+def _by_keyspace(
+    operations: Iterable[PairedOperation], wanted: Callable[[PairedOperation], bool]
+) -> dict[str, list[PairedOperation]]:
+    """Group the wanted ones of some schema changes by their keyspace; those of none are left out."""
+    found: dict[str, list[PairedOperation]] = {}
+    for operation in operations:
+        keyspace = keyspace_of(operation.key)
+        if operation.f in SCHEMA_CHANGES and keyspace is not None and wanted(operation):
+            found.setdefault(keyspace, []).append(operation)
+    return found
 
 
 def _dependents(case: Evidence) -> Dependents:
