@@ -398,14 +398,9 @@ def _placed(
     by_node = {node: group for group in groups for node in group.nodes}
     keyspace = next((group for group in groups if group.slots[0].kind == "keyspace"), None)
     keyspace_exists = keyspace is None or exists[id(keyspace)]
-    closed = {
-        id(group)
-        for group in groups
-        for (side, _), slot in zip(group.nodes, group.slots, strict=True)
-        if slot.role == "makes" and not sides[side].holds_columns
-    }
-    objects = []
-    numbers: dict[str, int] = {}
+    closed = _made_whole(sides, groups)
+    objects: list[Object] = []
+    numbers: Counter[str] = Counter()
     for group in groups:
         if group is keyspace:
             continue
@@ -416,31 +411,41 @@ def _placed(
         if slot.kind in _PARTS and any(id(by_node[node]) in closed for node in inside):
             return None
         letter = _LETTERS[slot.kind]
-        numbers[letter] = numbers.get(letter, -1) + 1
-        shape = _shape_before(group)
-        objects.append(
-            Object(
-                kind=slot.kind,
-                name=f"{letter}{numbers[letter]}",
-                nodes=tuple(group.nodes),
-                inside=inside,
-                shape=shape,
-                exists=exists[id(group)],
-                makers=tuple(
-                    side for (side, _), slot in zip(group.nodes, group.slots, strict=True) if slot.role == "makes"
-                ),
-                removed=group.removes,
-            )
-        )
+        objects.append(_object(group, f"{letter}{numbers[letter]}", inside, exists=exists[id(group)]))
+        numbers[letter] += 1
     if any(_is_kept_by(each, objects) for each in objects if each.removed):
         return None
-    if any(_is_on_many_cells(view, by_node) for view in groups if view.slots[0].kind == "view"):
-        return None
-    if any(_takes_a_static_column(view, groups, by_node, exists) for view in groups if view.slots[0].kind == "view"):
+    views = [group for group in groups if group.slots[0].kind == "view"]
+    if any(_is_on_many_cells(view, by_node) or _takes_a_static_column(view, groups, by_node, exists) for view in views):
         return None
     if namesakes is not None and not _may_share_a_name([by_node[node] for node in namesakes], exists):
         return None
     return tuple(_with_types(list(_renamed(objects, namesakes)), sides)), keyspace_exists
+
+
+def _made_whole(sides: tuple[Statement, Statement], groups: Sequence[_Group]) -> set[int]:
+    """Return the ids of the groups that a statement makes without room for columns of others."""
+    return {
+        id(group)
+        for group in groups
+        for (side, _), slot in zip(group.nodes, group.slots, strict=True)
+        if slot.role == "makes" and not sides[side].holds_columns
+    }
+
+
+def _object(group: _Group, name: str, inside: tuple[Node, ...], *, exists: bool) -> Object:
+    """Return the object that the slots of a group fill. `inside` are the nodes of what it lies in; `exists`: before the race."""
+    makers = (side for (side, _), slot in zip(group.nodes, group.slots, strict=True) if slot.role == "makes")
+    return Object(
+        kind=group.slots[0].kind,
+        name=name,
+        nodes=tuple(group.nodes),
+        inside=inside,
+        shape=_shape_before(group),
+        exists=exists,
+        makers=tuple(makers),
+        removed=group.removes,
+    )
 
 
 def _can_exist(
