@@ -16,7 +16,7 @@ is not asked for again and again.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from random import Random
 from typing import Final
@@ -141,35 +141,40 @@ class GridSchedule:
         place: Place = (done.unit.system, done.unit.mode)
         with suppress(ValueError):  # of an earlier session: it was not taken from the queue of this one
             self._suspects.remove((place, tuple(done.unit.cells), done.unit.turn))
-        raced = {race.cell: None for race in counted_races(done)}
-        broke = {race.cell for race in counted_races(done) if race.symptoms}
-        undecided = {race.cell for race in counted_races(done) if race.doubts and not race.symptoms}
-        system = done.unit.system
-        self._raced.update((system, name) for cell in raced for name in (cell, *_statements(cell)))
-        poisonous = [
+        raced = list(dict.fromkeys(race.cell for race in counted_races(done)))
+        halting = [
             race.cell for race in done.facts.races if any(halts_changes(symptom.type) for symptom in race.symptoms)
         ]
-        # Each such batch has decided the race that poisoned its cluster, so this ends.
-        excused: set[str] = undecided if poisonous else set()
-        if not poisonous and raced and len(raced) < len(done.unit.cells):
-            poisonous = [list(raced)[-1]]
+        self._learn_poison(done, raced, halting)
+        # A batch with a race that halts changes has decided that race, so leaving undecided ones uncounted ends.
+        self._count(done, raced, earlier=earlier, undecided_count=not halting)
+        if _needs_halving(done.facts) and len(done.unit.cells) > 1:
+            self._halve(place, [name for name in done.unit.cells if name in raced], done.unit.turn)
+
+    def _learn_poison(self, done: DoneBatch, raced: Sequence[str], halting: Sequence[str]) -> None:
+        """Learn which races poison their cluster: those that halt changes, else the last one of a batch that was cut short."""
+        system = done.unit.system
+        poisonous = halting or (raced[-1:] if len(raced) < len(done.unit.cells) else ())
+        self._raced.update((system, name) for cell in raced for name in (cell, *_statements(cell)))
         self._poisoned.update((system, name) for cell in poisonous for name in (cell, *_statements(cell)))
         self._feared[system] = self._feared.get(system, 0.0) + sum(self._risks.get(cell, 0.0) for cell in raced)
         self._came[system] += len(poisonous)
+
+    def _count(self, done: DoneBatch, raced: Collection[str], *, earlier: bool, undecided_count: bool) -> None:
+        """Count the tries, the failures and the findings of a batch's cells."""
+        place: Place = (done.unit.system, done.unit.mode)
+        broke = {race.cell for race in counted_races(done) if race.symptoms}
+        undecided = {race.cell for race in counted_races(done) if race.doubts and not race.symptoms}
         for name in done.unit.cells:
-            if name in excused:
-                continue
             if name in undecided:
-                self._failed[place, name] += 1
-                self._undecided[place, name] += 1
+                self._failed[place, name] += undecided_count
+                self._undecided[place, name] += undecided_count
             elif name in raced:
                 self._tried[place, name] += 1
                 self._broken[place, name] += name in broke
             else:
                 # A batch that was cut short goes on where it ended.
                 self._failed[place, name] += not raced and not earlier
-        if _needs_halving(done.facts) and len(done.unit.cells) > 1:
-            self._halve(place, [name for name in done.unit.cells if name in raced], done.unit.turn)
 
     def given_up(self, batch: Batch) -> None:
         """Forget a batch that was interrupted."""

@@ -47,23 +47,19 @@ def check_path(
     registers that does not fit into `memory_bytes` (None: most of the machine's) is judged in pieces. With `resume` an
     interrupted analysis of a run's folder continues. Raises PlanError for other paths, HistoryError for damaged files.
     """
-    if resume and (checkers is not None or model is not None or not path.is_dir()):
+    is_run = path.is_dir()
+    if resume and (checkers is not None or model is not None or not is_run):
         raise PlanError(
             "--resume-analysis continues the whole analysis of a run's folder: leave out --checker and --model"
         )
-    if knossos is not None and (model is None or path.is_dir()):
+    if knossos is not None and (model is None or is_run):
         raise PlanError("--knossos is for a history file and a --model that knossos knows")
     if model is None and options is not None and options.given:
         raise PlanError(f"{' and '.join(options.given)} say how a model is judged: name it with --model")
-    if path.is_dir() and (file_format is not None or independent):
+    if is_run and (file_format is not None or independent):
         raise PlanError(f"--format and --independent are for a history file, and {path} is a run's folder")
-    chosen: list[str | Checker] | None = None if checkers is None else list(checkers)
-    if model is not None:
-        if chosen is not None and len(chosen) > 1:
-            raise PlanError(f"--model {model} is for one checker, not for {len(chosen)}")
-        name = checkers[0] if checkers else None
-        chosen = [checker_of(model, checker=name, options=options or ModelOptions())]
-    if path.is_dir():
+    chosen = _chosen(checkers, model, options)
+    if is_run:
         if chosen is None:
             from schemaquake.results.runs.execution import conclude  # noqa: PLC0415 - reports, which no history file needs
 
@@ -82,6 +78,15 @@ def check_path(
 
     initial = None if options is None else options.initial
     return with_second_opinion(verdict, history, model=model, knossos=knossos, limit_s=limit_s, initial=initial)
+
+
+def _chosen(names: list[str] | None, model: str | None, options: ModelOptions | None) -> list[str | Checker] | None:
+    """Return the checkers to ask, None for all: with a `model` its own, which `names` may name. Raises PlanError."""
+    if model is None:
+        return None if names is None else list(names)
+    if names is not None and len(names) > 1:
+        raise PlanError(f"--model {model} is for one checker, not for {len(names)}")
+    return [checker_of(model, checker=names[0] if names else None, options=options or ModelOptions())]
 
 
 def _elsewhere(engine: str, master: str | None) -> bool:

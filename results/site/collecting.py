@@ -111,16 +111,8 @@ def collect(
     reader = RecordReader()
     sources = [Source(folder, _state(folder)) for folder in folders]
     sources += [_bundle(path, cache) for path in bundles]
-    records: dict[str, SiteRecord] = {}
-    new = []
-    for source in sources:
-        state, line = known.get(source.key, ("", b""))
-        record = reader(line) if line and state == source.state else None
-        if record is not None and _page(site, record).exists() and source.run is not None:
-            records[source.key] = record
-        else:
-            new.append(source)
-    places = {key: place for place, key in enumerate(source.key for source in sources)}
+    records, new = _recall(sources, known, reader, site)
+    places = {source.key: place for place, source in enumerate(sources)}
     pages = _Pages(site)
     for key, record in records.items():
         pages.claim(record, places[key])
@@ -148,9 +140,8 @@ def collect(
     _write_cache(cache / CACHE, version, states, lines)
     _forget_bundles(cache, sources)
     folders_of = {source.key: source.run for source in sources}
-    ordered = sorted(
-        (records[key] for key in shown.values()), key=lambda record: (record.row.started or "", record.row.run)
-    )
+    shown_records = (records[key] for key in shown.values())
+    ordered = sorted(shown_records, key=lambda record: (record.row.started or "", record.row.run))
     return Collected(
         records=ordered,
         folders={name: folder for name, key in shown.items() if (folder := folders_of.get(key)) is not None},
@@ -191,6 +182,22 @@ class _Pages:
         path = _page(self._site, record)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_if_changed(path, content)
+
+
+def _recall(
+    sources: Sequence[Source], known: Mapping[str, tuple[str, bytes]], reader: RecordReader, site: Path
+) -> tuple[dict[str, SiteRecord], list[Source]]:
+    """Return the records, by key, that were made of the same before and whose page is there, and the sources to be read."""
+    records: dict[str, SiteRecord] = {}
+    new = []
+    for source in sources:
+        state, line = known.get(source.key, ("", b""))
+        record = reader(line) if line and state == source.state else None
+        if record is not None and _page(site, record).exists() and source.run is not None:
+            records[source.key] = record
+        else:
+            new.append(source)
+    return records, new
 
 
 def _key(path: Path) -> str:

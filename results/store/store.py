@@ -385,17 +385,33 @@ def read_table(
     if groups is None and keep is None:
         examined = take_examined(path) if lent is None else read_lent(lent)
     if examined is not None:
-        names = [name for name in schema.names if name in examined.column_names]
-        examined = examined.select(names)
-        if "mops" in names and examined["mops"].type == LEAN_MOPS:
-            place = examined.schema.get_field_index("mops")
-            if lean:
-                schema = schema.set(schema.get_field_index("mops"), schema.field("mops").with_type(LEAN_MOPS))
-            else:
-                examined = examined.set_column(place, "mops", widen(examined["mops"]))
-        table = _Conformed(path, schema)(examined)
-        table = table.replace_schema_metadata(_own_metadata(examined.schema))
-        return table if order is None else _ordered(path, table, order)
+        table = _conform_examined(path, examined, schema, lean=lean)
+    else:
+        table = _read_groups(path, schema, keep=keep, groups=groups, lean=lean)
+    return table if order is None else _ordered(path, table, order)
+
+
+def _conform_examined(path: Path, examined: pa.Table, schema: pa.Schema, *, lean: bool) -> pa.Table:
+    """Return a file that was read to examine it, as `read_table` does."""
+    names = [name for name in schema.names if name in examined.column_names]
+    examined = examined.select(names)
+    if "mops" in names and examined["mops"].type == LEAN_MOPS:
+        if lean:
+            schema = schema.set(schema.get_field_index("mops"), schema.field("mops").with_type(LEAN_MOPS))
+        else:
+            examined = _with_mops(examined, widen(examined["mops"]))
+    return _Conformed(path, schema)(examined).replace_schema_metadata(_own_metadata(examined.schema))
+
+
+def _read_groups(
+    path: Path,
+    schema: pa.Schema,
+    *,
+    keep: Callable[[pa.Table], pa.Table] | None,
+    groups: Sequence[int] | None,
+    lean: bool,
+) -> pa.Table:
+    """Read the row groups of a file as `read_table` does, in their order."""
     try:
         # Without `pre_buffer`, which would hold the whole file in memory beside the table.
         options: dict[str, Any] = {"pre_buffer": False, "page_checksum_verification": True}
@@ -420,8 +436,7 @@ def read_table(
         raise
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise not_whole(path, error) from error
-    table = pa.concat_tables(kept or [empty]).replace_schema_metadata(metadata)
-    return table if order is None else _ordered(path, table, order)
+    return pa.concat_tables(kept or [empty]).replace_schema_metadata(metadata)
 
 
 def _with_mops(table: pa.Table, mops: pa.ChunkedArray) -> pa.Table:
