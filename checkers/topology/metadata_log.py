@@ -147,17 +147,23 @@ def _is_entry(entry: Sequence[Any]) -> bool:
 def _list_without_log(logs: Sequence[_Log], evidence: Evidence) -> Iterator[Doubt]:
     """Yield a doubt for each node that was read in a final phase and showed no entries, though others did, and for a log that ends early.
 
-    A node that shows an epoch has all entries up to it.
+    A node that shows an epoch has all entries up to it, but for those that a snapshot stands for. Where all logs begin later than with epoch
+    1, one that shows the last epoch may have begun with a snapshot of just that.
     """
     if evidence.notes.upgrades.operations:
         return
     for phase in PHASES:
         of_phase = {log.node: log for log in logs if log.phase == phase}
-        if not any(log.entries for log in of_phase.values()):
+        others = [log.entries for log in of_phase.values() if log.entries]
+        if not others:
             continue
+        last = max(entries[-1].epoch for entries in others)
+        are_cut = min(entries[0].epoch for entries in others) > 1
         for schema in evidence.shown.of(phase):
             log = of_phase.get(schema.node)
             if log is None or not (log.entries or log.unreadable):
+                if log is not None and are_cut and schema.epoch is not None and schema.epoch >= last:
+                    continue
                 yield Doubt("unread", f"{phase_text(phase)} {schema.node} showed no entries of the metadata log")
             elif log.entries and schema.epoch is not None and log.entries[-1].epoch < schema.epoch:
                 text = f"{phase_text(phase)} {schema.node} shows epoch {schema.epoch}, and its log ends with {log.entries[-1].epoch}"

@@ -330,6 +330,20 @@ def test_a_node_that_was_read_and_shows_no_log_is_a_doubt_and_so_is_one_whose_lo
     assert verdict(*behind, *short, log("n2", LOG)).valid is True
 
 
+def test_a_node_that_begins_with_a_snapshot_of_the_last_epoch_shows_no_entries():
+    cut = [log("n1", LOG[2:]), log("n2", LOG[2:]), log("n3", [])]
+    assert verdict('settled,restarted n1,n2,n3 version v1 {"epoch": 4}', *cut).valid is True
+    doubted = [
+        ('settled,restarted n1,n2,n3 version v1 {"epoch": 4}', [log("n1", LOG), *cut[1:]]),  # one log is whole
+        ('settled,restarted n1,n2,n3 version v1 {"epoch": 4}', cut[:2]),  # n3 was not asked
+        ('settled,restarted n1,n2 version v1 {"epoch": 4}', [*cut, "settled,restarted n3 keyspace k"]),
+    ]
+    for versions, lines in doubted:
+        assert {doubt.kind for doubt in verdict(versions, *lines).doubts} == {"unread"}, lines
+    older = ['settled,restarted n1,n2 version v1 {"epoch": 4}', 'settled,restarted n3 version v1 {"epoch": 3}']
+    assert {doubt.kind for doubt in verdict(*older, *cut).doubts} == {"unread"}
+
+
 def test_it_vouches():
     assert MetadataLog().vouches
 
@@ -346,7 +360,7 @@ def test_a_node_that_shows_its_log_after_the_restart_alone_is_judged_there():
         {"settled": {"n1": 4}, "restarted": {"n1": 4, "n2": 4}},
     )
     versions = 'settled,restarted n1,n2 version v1 {"epoch": 4}'
-    assert [doubt.kind for doubt in verdict(versions, *lines).doubts] == ["unread"]
+    assert {doubt.kind for doubt in verdict(versions, *lines).doubts} == {"unread"}
 
 
 def test_a_phase_in_which_nobody_shows_a_log_leaves_the_doubts_of_the_other():
