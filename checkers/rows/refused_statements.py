@@ -3,8 +3,8 @@
 Judges the refusals outside the final phases; `writability` judges the others, and `visibility` those in which a coordinator
 says that it knows no such table or column. A statement fits its table if a CREATE that nothing possible can have undone was
 acknowledged before it, and it names the key and no column that may be missing or of another type. A DROP that was begun after a
-refusal does not explain it. A refusal is a doubt
-and not a finding: no single answer shows why. An error in its execution, which a replica may cause that does not know the
+refusal does not explain it, but a former table of that name does, where the coordinator may not have heard of the CREATE yet. A refusal is
+a doubt and not a finding: no single answer shows why. An error in its execution, which a replica may cause that does not know the
 table yet, counts only if every change of the keyspace had reached all nodes, and no fault was active.
 """
 
@@ -45,7 +45,9 @@ def find_refused_statements(evidence: Evidence, operations: Iterable[PairedOpera
                 refused.setdefault(table, []).append(operation)
             continue
         fits = operation.f == "know-table" or certainty.certainly_fits(operation)
-        is_quiet = fault is ProbeFault.STATEMENT or _is_quiet(evidence, operation)
+        is_quiet = (fault is ProbeFault.STATEMENT and _knows_table(evidence, certainty, operation)) or _is_quiet(
+            evidence, operation
+        )
         if fits and is_quiet and fault in {ProbeFault.STATEMENT, ProbeFault.EXECUTION}:
             refused.setdefault(table, []).append(operation)
     for table, found in sorted(refused.items()):
@@ -64,6 +66,19 @@ def _judged_table(operation: PairedOperation) -> SchemaObject | None:
     if not is_judged or argument.get("phase") in PHASES or not {"keyspace", "table"} <= argument.keys():
         return None
     return SchemaObject("table", argument["keyspace"], argument["table"])
+
+
+def _knows_table(evidence: Evidence, certainty: TableCertainty, operation: PairedOperation) -> bool:
+    """Tell if a coordinator that takes a statement for wrong goes by the table that was certainly created before.
+
+    One that has not heard of that CREATE may go by a former table of the name, which had another key.
+    """
+    ended = operation.invoked if operation.completed is None else operation.completed
+    all_creates = evidence.changes.creates(certainty.subject)
+    has_former = any(create not in certainty.creates and create.invoked <= ended for create in all_creates)
+    return not has_former or any(
+        create.node == operation.node and create.entirely_before(operation) for create in certainty.creates
+    )
 
 
 def _is_quiet(evidence: Evidence, operation: PairedOperation) -> bool:

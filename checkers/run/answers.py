@@ -244,6 +244,8 @@ def _find_unmade_keyspaces(evidence: Evidence, events: pa.Table) -> Iterator[str
         return
     made = {target(change).keyspace for change in changes.all if change.f == "create-keyspace" and change.possible}
     used = events.filter(pc.and_(pc.equal(events["type"], "ok"), pc.not_equal(events["process"], NEMESIS)))
+    # A DROP IF EXISTS finds nothing in a keyspace that is not there, and is acknowledged.
+    used = used.filter(pc.invert(pc.is_in(used["f"], value_set=pa.array(sorted(SCHEMA_CHANGES)))))
     keys = [key for key in pc.unique(used["key"]).to_pylist() if key is not None and "." in key]
     unmade = sorted({str(keyspace_of(key)) for key in keys} - made)
     changed = {target(change).keyspace for change in changes.possible if change.acknowledged}

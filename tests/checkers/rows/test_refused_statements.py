@@ -192,3 +192,16 @@ LATER = ("@40000 p92 n1 invoke drop-table k.t", "@40010 p92 n1 ok")
 )
 def test_a_table_that_is_dropped_later_excuses_no_refusal_before(lines: Sequence[str], *, is_doubt: bool) -> None:
     assert doubtful(lines) == [("k.t",)] * is_doubt
+
+
+def test_a_coordinator_that_has_not_heard_of_the_create_goes_by_the_former_table() -> None:
+    former = ["@3 p91 n1 invoke create-table k.t b:int* v:int", "@4 p91 n1 ok"]
+    dropped = ["@19000 p91 n1 invoke drop-table k.t", "@19001 p91 n1 ok"]
+
+    def refused(node: str, at: int = 20_000) -> list[tuple[str, ...]]:
+        again = [f"@19500 p92 {node} invoke create-table k.t a:int* v:int", f"@19990 p92 {node} ok"]
+        return doubtful(dropped, again, asked(INSERT, at=at), setup=(*KEYSPACE, *former))
+
+    assert refused("n1") == []
+    assert refused("n2") == [("k.t",)], "it has made the table itself"
+    assert refused("n1", at=31_000) == [("k.t",)], "every node has heard of it"

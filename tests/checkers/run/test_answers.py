@@ -133,6 +133,14 @@ def test_a_keyspace_in_which_a_table_may_have_been_made_is_made_by_none_of_that(
     assert strange([*lines, *made("create-table k.t a:int*", "ok")]) == [], "it was there"
 
 
+def test_a_drop_that_finds_nothing_in_a_keyspace_that_is_not_there_uses_none() -> None:
+    value = '{"keyspace": "l", "name": "t", "if_exists": true, "applied": false}'
+    dropped = [f"@40 p40 n1 invoke drop-table l.t {value}", "@41 p40 n1 ok"]
+    refused = ["@30 p30 n1 invoke create-keyspace l", "@31 p30 n1 fail NoHostAvailable"]
+    assert strange([*WHOLE, *refused, *dropped]) == []
+    assert len(strange([*WHOLE, *refused, *(line.replace("k.t", "l.t") for line in asked(50))])) == 1
+
+
 def test_a_keyspace_that_nobody_uses_need_not_be_there() -> None:
     assert strange([*WHOLE, *made("create-keyspace l", "info no")]) == []
 
