@@ -9,8 +9,8 @@ Finds: `missed-quorum-write`, `non-monotonic-quorum-read`, `under-replicated-val
 - A get without any value after an acknowledged put is a missed write whatever the clocks did: puts are never deleted.
 - Two gets whose replicas must share one, the second begun after the first was answered, and the second shows an older
   value: blocking read repair rules this out, for acknowledged puts and others. A get with a missed write is not counted.
-- In a final phase every key is read at ONE through every node. Where every node is a replica, which answers from its
-  own data, an acknowledged put (or a later one) on fewer than W of them is under-replicated.
+- In a final phase every key is read at ONE through every node. A replica answers from its own data, so an acknowledged put
+  (or a later one) that fewer than W nodes show is under-replicated.
 - An acknowledged put that an earlier acknowledged put hides, because the earlier one has the higher writetime (or the
   same one and the greater value), is shadowed: the last-write-wins rule loses it by design.
 

@@ -131,7 +131,7 @@ class _Reporter:
                 label([self._render_operation(owed.put)]),
                 f"T1 was acknowledged at {self._find_level(owed.put)}, so {promised} of {owed.replicas} replicas have it, or a "
                 f"later one{self._after_changes()}.",
-                f"{phase_text(owed.phase)} a read at ONE through each replica shows {shows}: {few} can have it.",
+                f"{phase_text(owed.phase)} a read at ONE through each node, which a replica answers from its own data, shows {shows}: {few} can have it.",
             ),
         )
 

@@ -1,8 +1,8 @@
 """Quorum probes: the values on each replica, from reads at ONE through every node after the cluster settled.
 
-A coordinator that is a replica answers a read at ONE from its own data (the recipes see to that), so where every node
-is a replica, a probe shows the value that its coordinator holds. An acknowledged put is on the number of replicas of its
-level from the moment it is acknowledged, whatever hints and repairs still do, so no wait is needed.
+A coordinator that is a replica answers a read at ONE from its own data (the recipes see to that), and any other one from a
+replica's. So at least as many nodes show a value as replicas hold it; where every node is a replica, as many. An acknowledged put is on
+the number of replicas of its level from the moment it is acknowledged, whatever hints and repairs still do, so no wait is needed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["Probed", "UnderReplicated", "find_under_replicated"]
 class UnderReplicated:
     """An acknowledged put (position in `Operations`), and the last answered probe of its key through each node.
 
-    The nodes `older` certainly hold an older value; `holders` are the other probed nodes. `promised` of `replicas` must have it.
+    The nodes `older` certainly show an older value; `holders` are the other probed nodes. `promised` of `replicas` must have it.
     """
 
     phase: str
@@ -51,16 +51,19 @@ class Probed:
 
 
 def find_under_replicated(operations: Operations, order: Versions, notes: Notes, *, series: FactorSeries) -> Probed:
-    """Find the puts on too few replicas. With more nodes than copies a coordinator may be no replica: no key is judged.
+    """Find the puts on too few replicas. With more nodes than copies some coordinators are no replicas, and may hide that there are too few.
 
-    Nor is one where nodes joined or left: the replicas of a key are then not the same all the time. Where the replication factor changed,
-    the last one counts, and what the changes before it left of a put.
+    No key is judged where nodes joined or left: the replicas of a key are then not the same all the time. Where the replication factor
+    changed, the last one counts, and what the changes before it left of a put.
     """
     copies = series.factors[-1]
-    nodes = sorted({start.node for start in notes.starts if start.phase == "boot"} or set(operations.nodes))
-    if len(nodes) != copies or notes.membership.changes or not len(operations.probes):
+    # Of a cluster that was there before, not every node need be named: there are at least as many as copies.
+    booted = {start.node for start in notes.starts if start.phase == "boot"}
+    nodes = len(booted) or max(len(operations.nodes), copies)
+    if notes.membership.changes or not len(operations.probes):
         return Probed(found=(), doubts=(), judged=0)
-    settled = series.at_end(int(operations.invoked[operations.probes].min()), copies, nodes=len(nodes))
+    began = int(operations.invoked[operations.probes].min())
+    settled = series.at_end(began, min(copies, nodes), nodes=nodes)
     if settled is None:
         text = f"which replication factor was the last one is not known, of {series.describe_all()}, so what replicas hold is not judged"
         return Probed(found=(), doubts=[Doubt("undecided", text)], judged=0)
@@ -80,7 +83,7 @@ def find_under_replicated(operations: Operations, order: Versions, notes: Notes,
             node for node in probes if order.high[operations.version[probes[node]]] < order.low[operations.version[put]]
         ]
         promised = int(owed[put])
-        may_lack = copies - promised
+        may_lack = max(nodes - promised, 0)
         if len(older) > may_lack:
             holders = [node for node in probes if node not in older]
             found.append(
@@ -94,7 +97,7 @@ def find_under_replicated(operations: Operations, order: Versions, notes: Notes,
                     replicas=copies,
                 )
             )
-        elif len(older) + copies - len(probes) > may_lack and len(probes) < copies:
+        elif len(probes) < nodes and len(older) + nodes - len(probes) > may_lack:
             undecided.setdefault(phase, []).append(operations.keys[operations.key[put]])
     return Probed(found=found, doubts=list(_describe_undecided(undecided)), judged=judged)
 

@@ -22,6 +22,7 @@ from schemaquake.harness.model.records import HISTORY, Records
 from schemaquake.harness.model.verdict import Verdict
 
 KEYSPACE = ("@1 p99 n1 invoke create-keyspace k", "@1 p99 n1 ok")
+FIVE = 'create-keyspace k {"replication": {"class": "SimpleStrategy", "replication_factor": 5}}'
 SETTLED = '@900 -- info phase {"phase": "final-settled", "state": "begins"}'
 
 
@@ -308,7 +309,7 @@ def test_a_value_on_one_replica_is_under_replicated() -> None:
     assert found.evidence["promised"] == 2
     assert found.evidence["held_by"] == ["n1"]
     assert (
-        "after the cluster settled a read at ONE through each replica shows n1 7, n2 nothing and n3 nothing"
+        "after the cluster settled a read at ONE through each node, which a replica answers from its own data, shows n1 7, n2 nothing and n3 nothing"
         in found.explanation
     )
 
@@ -339,18 +340,38 @@ def test_a_probe_that_failed_leaves_open_what_depends_on_it() -> None:
     assert judge(*lines, *probes({"n1": (7, 11_000), "n2": (7, 11_000)}), *failed).valid is True
 
 
-def test_with_more_nodes_than_copies_no_value_is_under_replicated() -> None:
-    boots = [f'@2 -- n{n} info node-start {{"phase": "boot", "served": true, "seconds": 0.001}}' for n in (1, 2, 3, 4)]
-    lines = [
-        *boots,
-        *put(0, "n1", 10, 12, 7),
-        SETTLED,
-        *probes({"n1": (7, 11_000), "n2": (None, None), "n3": (None, None)}),
-    ]
-    verdict = judge(*lines)
-    assert verdict.valid is True
-    assert verdict.figures["probed_values"] == 0
-    assert judge(*boots[:3], *lines[4:]).valid is False
+def boots(*nodes: str) -> list[str]:
+    return [f'@2 -- {node} info node-start {{"phase": "boot", "served": true, "seconds": 0.001}}' for node in nodes]
+
+
+def test_of_more_nodes_than_copies_at_least_as_many_show_a_value_as_replicas_hold_it() -> None:
+    """A coordinator that is no replica shows what one of the replicas holds."""
+    lines = [*boots("n1", "n2", "n3", "n4"), *put(0, "n1", 10, 12, 7), SETTLED]
+    held, empty = (7, 11_000), (None, None)
+    verdict = judge(*lines, *probes({"n1": held, "n2": empty, "n3": empty, "n4": empty}))
+    assert (types(verdict), verdict.figures["probed_values"]) == ({"under-replicated-value"}, 1)
+    assert judge(*lines, *probes({"n1": held, "n2": held, "n3": empty, "n4": empty})).valid is True
+    assert judge(*lines, *probes({"n1": held, "n2": empty, "n3": empty})).valid == "unknown", "n4 may show it"
+
+
+def test_a_factor_above_the_number_of_nodes_asks_for_copies_on_more_of_them() -> None:
+    """A quorum of five replicas is three, and there are no more nodes."""
+    created = [line.replace("create-keyspace k", FIVE) for line in KEYSPACE]
+    lines = [*created, *put(0, "n1", 10, 12, 7), SETTLED]
+    booted = boots("n1", "n2", "n3")
+    held = dict.fromkeys(("n1", "n2", "n3"), (7, 11_000))
+    short = probes(held | {"n3": (None, None)})
+
+    def judge_five(*lines: str) -> Verdict:
+        return Quorum().check(Records.of(events(*lines)), limit_s=10)
+
+    (found,) = judge_five(*booted, *lines, *short).anomalies
+    assert (found.type, found.nodes, found.evidence["promised"]) == ("under-replicated-value", ("n3",), 3)
+    assert judge_five(*booted, *lines, *probes(held)).valid is True
+    assert judge_five(*lines, *short).valid == "unknown", "there may be two more nodes"
+    at_all = [line.replace("QUORUM", "ALL") for line in lines]
+    assert judge_five(*booted, *at_all, *probes(held)).valid is True
+    assert types(judge_five(*booted, *at_all, *short)) == {"under-replicated-value"}
 
 
 # ── unwritten values ────────────────────────────────────────────────────────────────────────────────────────────────
