@@ -84,7 +84,7 @@ class DataDirectories:
             )
         tally = Tally(self.name)
         tally.doubt(*_unobserved(case.readings, found), *_missing(case, found), *_unasked(case, found))
-        tally.doubt(*_returned(case.readings, found))
+        tally.doubt(*_returned(case.readings, found), *_uncounted(case, found))
         for (keyspace, name), directories in found.items():
             if time.monotonic() > ends:
                 tally.doubt(Doubt("time", f"the time limit of {limit_s:g} s passed after {tally.judged} tables"))
@@ -160,15 +160,33 @@ def _unasked(case: Evidence, found: Mapping[tuple[str, str], Sequence[_Directory
     derived = {(keyspace, name) for schema in case.readings.schemas for _, keyspace, name in schema.derived}
     for (keyspace, name), directories in found.items():
         subjects = [SchemaObject(kind, keyspace, name) for kind in ("table", "view")]
-        born = [
-            create for create in case.changes.creates(SchemaObject("keyspace", keyspace, "")) if create.acknowledged
-        ]
         asked = any(case.changes.creates(subject) for subject in subjects) or (keyspace, name) in derived
-        if born and not asked and not case.changes.texts(keyspace):
+        if _is_born(case.changes, keyspace) and not asked:
             places: dict[str, set[str]] = {}
             for directory in directories:
                 places.setdefault(directory.phase, set()).add(directory.node)
             text = f"{where(places, 'has', 'have')} a data directory of the table, and no operation can have created it"
+            yield Doubt("undecided", text, (f"{keyspace}.{name}",))
+
+
+def _is_born(changes: SchemaChanges, keyspace: str) -> bool:
+    """Tell if the history has every change of a keyspace, from its creation on."""
+    creates = changes.creates(SchemaObject("keyspace", keyspace, ""))
+    return any(create.acknowledged for create in creates) and not changes.texts(keyspace)
+
+
+def _uncounted(case: Evidence, found: Mapping[tuple[str, str], Sequence[_Directory]]) -> Iterator[Doubt]:
+    """Yield a doubt for each table, in a keyspace that the history created, with directories under more ids than it had CREATEs.
+
+    Refused CREATEs count: the loser of a race may have made its directory before.
+    """
+    for (keyspace, name), directories in found.items():
+        ids = {directory.id for directory in directories if directory.id is not None}
+        subjects = [SchemaObject(kind, keyspace, name) for kind in ("table", "view")]
+        possible = [create for subject in subjects for create in case.changes.creates(subject)]
+        asked = len(possible) + sum(1 for subject in subjects for _ in case.changes.failed(subject))
+        if possible and len(ids) > asked and _is_born(case.changes, keyspace):
+            text = f"it has data directories under {len(ids)} ids, and {asked} CREATEs of it were asked for"
             yield Doubt("undecided", text, (f"{keyspace}.{name}",))
 
 

@@ -268,7 +268,8 @@ def _view(schema: NodeSchema, subject: SchemaObject, parts: PossibleParts, _cloc
     view = schema.views[subject.keyspace, subject.name]
     base = schema.tables.get((subject.keyspace, view.base_table_name or ""))
     changes = () if base is None else parts.operations(SchemaObject("table", base.keyspace, base.name))
-    if any(operation.f == "rename-column" for operation in changes):
+    asked = {value.value["base"] for value in parts.values(Part(subject, "whole"))}
+    if any(operation.f == "rename-column" for operation in changes) and (not asked or view.base_table_name in asked):
         return  # its key follows the names of its base
     key = {
         kind: [name for _, name in sorted((c.position, n) for n, c in view.columns.items() if c.kind == kind)]

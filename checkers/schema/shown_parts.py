@@ -263,12 +263,12 @@ class ShownParts:
         creates = self._parts.values_by(Part(subject, "whole"), time)
         bases = {one.value["base"] for one in creates}
         followed = [SchemaObject("table", subject.keyspace, base) for base in sorted(bases)]
-        if any(operation.f == "rename-column" for base in followed for operation in self._begun(base, time)):
-            return  # its key follows the names of its base
         base, columns = definition.get("base_table_name"), definition.get("columns") or {}
         options = definition.get("options") or {}
         if base is not None:
             yield self._piece(subject, "base", base, creates, lambda wanted: wanted["base"] == base)
+        if any(operation.f == "rename-column" for one in followed for operation in self._begun(one, time)):
+            return  # its key follows the names of its base
         if not columns:
             torn = not in_memory and "columns" in definition
             yield ShownPart(Part(subject, "columns"), None, fault="are not there", torn=torn)

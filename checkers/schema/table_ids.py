@@ -3,6 +3,7 @@
 Judges each node's final schema readings, and for changes every reading of the run.
 Finds: `conflicting-table-ids` (nodes differ in the end), `changing-table-id` (more ids were seen than the possible
 DROPs account for), `shared-table-id` (two names, one id).
+Ids that one server counts up, and that are not in the order in which their tables were created, are doubts.
 Source: CEP-21, "Racing CREATE TABLE statements"; the Cassandra 1.1 document, ID collisions; CASSANDRA-10699, -3794.
 """
 
@@ -10,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from itertools import pairwise
+from typing import Any, Final, Literal
 
 from schemaquake.checkers.ddl_order.reach import Reaches
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.node_schemas import PHASES
 from schemaquake.checkers.evidence.operations import PairedOperation
-from schemaquake.checkers.evidence.schema_changes import SchemaObject, can_follow
+from schemaquake.checkers.evidence.schema_changes import SchemaObject, can_follow, certainly_applied
 from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import listing, names, phase_text, seconds, where
@@ -25,6 +27,9 @@ from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict
 
 __all__ = ["TableIds"]
+
+_HEX_DIGITS: Final = 32
+_COUNTED_BY_EPOCHS: Final = "1b255f4def2540a6"
 
 
 class TableIds:
@@ -59,6 +64,7 @@ def _find(case: Evidence) -> Findings:
         change = None if conflict else _change(case, subject, seen.get(subject, {}))
         yield conflict or doubt_free_text(case, subject.keyspace, change)
     yield from _shared(case, final)
+    yield from _disordered(case, final)
 
 
 def _final_ids(case: Evidence) -> Mapping[SchemaObject, Mapping[str, Mapping[str, str]]]:
@@ -154,6 +160,48 @@ def _change(case: Evidence, subject: SchemaObject, seen: Mapping[str, _Seen]) ->
             + ".",
         ),
     )
+
+
+def _disordered(case: Evidence, final: Mapping[SchemaObject, Mapping[str, Mapping[str, str]]]) -> Iterator[Doubt]:
+    """Yield a doubt for each two tables of which the later one has the lower number from the same counter."""
+    counted: dict[str, list[tuple[int, PairedOperation]]] = {}
+    for subject, readings in final.items():
+        ids = {table_id for nodes in readings.values() for table_id in nodes.values()}
+        create = _last_create(case, subject)
+        place = _place(next(iter(ids))) if len(ids) == 1 else None
+        if place is not None and create is not None:
+            counter, number = place
+            counted.setdefault(counter, []).append((number, create))
+    for counter in sorted(counted):
+        in_order = sorted(counted[counter], key=lambda one: one[0])
+        for (_, lower), (_, higher) in pairwise(in_order):
+            if higher.entirely_before(lower):
+                text = f"{lower.key} was created after {higher.key}, and has an id from before it"
+                yield Doubt("undecided", text, tuple(sorted({str(lower.key), str(higher.key)})))
+
+
+def _last_create(case: Evidence, subject: SchemaObject) -> PairedOperation | None:
+    """Return the CREATE that certainly made the last life of a table; None: it is not known which did."""
+    creates = case.changes.creates(subject)
+    last = creates[-1] if creates else None
+    if last is None or not certainly_applied(last) or case.changes.texts(subject.keyspace):
+        return None
+    return last if all(other.entirely_before(last) for other in creates[:-1]) else None
+
+
+def _place(table_id: str) -> tuple[str, int] | None:
+    """Return the counter that an id is from, and its number there; None: it was not counted.
+
+    Time uuids (RFC 4122, version 1) of one start of a server end alike, and their times only grow, whatever its clock does. Since 6.0
+    an id ends with the epoch at which the table was created (`TableId.java`).
+    """
+    if len(table_id) != _HEX_DIGITS:
+        return None
+    if table_id.startswith(_COUNTED_BY_EPOCHS):
+        return _COUNTED_BY_EPOCHS, int(table_id[16:], 16)
+    if table_id[12] == "1" and table_id[16] in "89ab":
+        return table_id[16:], int(table_id[13:16] + table_id[8:12] + table_id[:8], 16)
+    return None
 
 
 def _shared(case: Evidence, final: Mapping[SchemaObject, Mapping[str, Mapping[str, str]]]) -> Iterator[Anomaly]:

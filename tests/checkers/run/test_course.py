@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -208,8 +209,9 @@ def test_a_node_that_could_not_be_read_has_a_version_or_none() -> None:
 
 @pytest.mark.parametrize(("phase", "other"), [("settled", "restarted"), ("restarted", "settled")])
 def test_a_node_that_could_not_be_read_at_all_may_have_a_version(phase: str, other: str) -> None:
-    read = [next(row for row in READ if other in row), f"@{150 if phase == 'settled' else 250} {phase} n1 keyspace k"]
-    assert gaps(course(), [*read, f"@251 {phase} n2 error NoHostAvailable"]) == []
+    time = 150 if phase == "settled" else 250
+    read = [next(row for row in READ if other in row), f"@{time} {phase} n1 keyspace k"]
+    assert gaps(course(), [*read, f"@{time + 1} {phase} n2 error NoHostAvailable"]) == []
     lines = [
         line.replace(f'"phase": "{phase}", {AGREED}', f'"phase": "{phase}", "agreed": true, "versions": {{"n1": "v"}}')
         for line in course()
@@ -272,7 +274,7 @@ def test_a_keyspace_that_no_operation_created_is_older_than_the_run() -> None:
 
 def test_a_keyspace_that_appears_while_nobody_asks_for_it_is_a_gap() -> None:
     def shown(phase: str, *keyspaces: str) -> list[str]:
-        return [f"{phase} n1 keyspace {name}" for name in keyspaces]
+        return [f"@{150 if phase == 'settled' else 5} {phase} n1 keyspace {name}" for name in keyspaces]
 
     found = ["keyspace ghost is in a final reading and in none before, and no operation concerns it"]
     asked = ["@11 p9 n1 invoke create-keyspace ghost"]
@@ -539,3 +541,43 @@ def at(line: str) -> int:
 def test_a_question_is_about_the_object_of_its_key(asked: str, answer: str, *, names_another: bool) -> None:
     lines = [f"@11 p9 n1 invoke {asked}", f"@12 p9 n1 {answer}"]
     assert any("names another object" in text for text in gaps([*course(), *lines])) is names_another
+
+
+@pytest.mark.parametrize(
+    ("readings", "phase"),
+    [
+        (["@49 settled n2 keyspace k", "@150 settled n1 keyspace k", READ[1]], "settled"),
+        (["@170 settled n2 keyspace k", "@150 settled n1 keyspace k", READ[1]], "settled"),
+        ([READ[0], "@169 restarted n2 keyspace k", "@250 restarted n1 keyspace k"], "restarted"),
+    ],
+)
+def test_a_final_reading_from_another_time_is_a_gap(readings: Sequence[str], phase: str) -> None:
+    assert gaps(course(), readings) == [f"a reading of phase {phase} is from another time"]
+
+
+def test_a_final_reading_from_when_its_phase_settles_on_is_none() -> None:
+    assert gaps(course(), ["@51 settled n1,n2 keyspace k", "@171 restarted n1,n2 keyspace k"]) == []
+
+
+@pytest.mark.parametrize(
+    ("process", "time", "said"),
+    [
+        ("p5", 49, []),
+        ("p5", 52, ["op 20 was asked between the beginnings of phases settle-settled and final-settled"]),
+        ("p1000000000", 52, []),  # the harness heals
+        ("p5", 62, []),
+        ("p5", 163, ["op 30 was asked between the beginnings of phases restart and final-restarted"]),
+        ("p5", 182, []),
+    ],
+)
+def test_what_clients_ask_for_while_the_cluster_settles_is_a_gap(process: str, time: int, said: Sequence[str]) -> None:
+    history = [*course(), f"@{time} {process} n1 invoke add 5", f"@{time} {process} n1 ok 5"]
+    found = gaps(history)
+    assert [re.sub(r"op \d+", "op", text) for text in found] == [re.sub(r"op \d+", "op", text) for text in said]
+
+
+def test_a_change_of_the_schema_after_the_cluster_had_settled_is_a_gap() -> None:
+    made = ["@11 p9 n1 invoke create-keyspace k", "@12 p9 n1 ok"]
+    assert gaps([*course(), *made]) == []
+    (said,) = gaps([*course(), *made, "@62 p8 n1 invoke create-table k.t a:int*", "@63 p8 n1 ok"])
+    assert said.endswith("was to change the schema after the cluster had settled")

@@ -294,3 +294,27 @@ def test_a_directory_of_a_table_that_another_node_knows_by_that_id_is_its_own_li
     )
     judgement = verdict([*CREATE, *DROPS], [BOTH[0], *tables, *ALSO, f"restarted {OLD}"])
     assert not any("former life" in doubt.text for doubt in judgement.doubts)
+
+
+EMPTY = '{"live": false, "snapshots": []}'
+SECOND = (*KEPT, f"settled n2 data-directory k.t id=bb {EMPTY}")
+
+
+def test_directories_under_more_ids_than_creates_are_in_doubt() -> None:
+    judgement = verdict([*BORN, *CREATE], [*SCHEMA, *SECOND])
+    assert judgement.valid == "unknown"
+    assert [(doubt.kind, doubt.objects) for doubt in judgement.doubts] == [("undecided", ("k.t",))]
+
+
+@pytest.mark.parametrize(
+    "history",
+    [
+        CREATE,  # the table may have had a life before the history
+        (*BORN, *CREATE, "@4 p1 n2 invoke create-table k.t a:int*", "@5 p1 n2 fail AlreadyExists: k.t"),
+        (*BORN, *CREATE, "@4 p1 n2 invoke create-table k.t a:int*", "@5 p1 n2 info timed out"),
+        (*BORN, *CREATE, '@4 p1 n2 invoke cql k {"statement": "CREATE TABLE t (a int PRIMARY KEY)"}', "@5 p1 n2 ok"),
+    ],
+)
+def test_directories_under_as_many_ids_as_there_may_have_been_lives_are_sound(history: Sequence[str]) -> None:
+    assert verdict(history, [*SCHEMA, *SECOND]).valid is not False
+    assert not any("k.t" in doubt.objects for doubt in verdict(history, [*SCHEMA, *SECOND]).doubts)

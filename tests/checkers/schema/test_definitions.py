@@ -361,6 +361,17 @@ def test_a_view_has_the_base_the_key_and_the_columns_that_were_asked_for() -> No
         assert {one.objects for one in found(history, shown)} == {("k.m",)}
 
 
+def test_a_rename_in_another_table_explains_no_view_of_that() -> None:
+    """A key follows the names of the base that was asked for."""
+    history = [*KEYSPACE, *TABLE, f"@5 p1 n1 invoke create-view k.m {VIEW}", "@6 p1 n1 ok"]
+    sibling = ("@7 p1 n1 invoke create-table k.s a:int* b:text+ c:int s:text!", "@8 p1 n1 ok")
+    renamed = [*history, *sibling, "@9 p1 n1 invoke rename-column k.s a>z", "@10 p1 n1 ok"]
+    on_sibling = [*view(["c", "a", "b"], base="s"), table().replace("k.t id=1", "k.s id=3")]
+    assert ("k.m",) in {one.objects for one in found(renamed, on_sibling)}
+    own = [*history, "@9 p1 n1 invoke rename-column k.t a>z", "@10 p1 n1 ok"]
+    assert ("k.m",) not in {one.objects for one in found(own, view(["c", "b", "a"]))}
+
+
 @pytest.mark.parametrize(
     ("replication", "sound"),
     [

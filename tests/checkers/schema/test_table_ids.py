@@ -185,3 +185,53 @@ def test_two_ids_for_two_tables_are_valid() -> None:
 def test_an_id_shared_in_both_phases_is_told_once() -> None:
     found = finding((), ["settled,restarted n1 table k.t id=1 a:int*", "settled,restarted n1 table k.s id=1 a:int*"])
     assert list(found.evidence) == ["settled", "restarted"]
+
+
+BY_EPOCHS = ("1b255f4def2540a60000000000000011", "1b255f4def2540a60000000000000012")
+BY_TIMES = ("a7b07390e6c911f1b659bf20f8290ccf", "a7ea4840e6c911f1b659bf20f8290ccf")
+LATER = ("@3 p1 n2 invoke create-table k.s a:int*", "@4 p1 n2 ok")
+
+
+def of_ids(first: str, second: str) -> list[str]:
+    return [f"settled n1,n2 table k.t id={first} a:int*", f"settled n1,n2 table k.s id={second} a:int*"]
+
+
+@pytest.mark.parametrize("ids", [BY_EPOCHS, BY_TIMES])
+def test_a_table_that_was_created_later_with_an_earlier_id_of_the_same_counter_is_a_doubt(ids: tuple[str, str]) -> None:
+    assert verdict([*CREATE, *LATER], of_ids(*ids)).valid is True
+    swapped = verdict([*CREATE, *LATER], of_ids(*reversed(ids)))
+    assert swapped.valid == "unknown"
+    assert [(doubt.kind, doubt.objects) for doubt in swapped.doubts] == [("undecided", ("k.s", "k.t"))]
+
+
+@pytest.mark.parametrize(
+    "history",
+    [
+        (*CREATE, "@2 p1 n2 invoke create-table k.s a:int*", "@4 p1 n2 ok"),  # at the same time
+        (*CREATE, LATER[0], "@4 p1 n2 info timed out"),
+        (CREATE[0], "@2 p0 n1 info timed out", *LATER),
+        (
+            *CREATE,
+            *LATER,
+            "@5 p2 n1 invoke drop-table k.t",
+            "@6 p2 n1 ok",
+            "@7 p2 n1 invoke create-table k.t a:int*",
+            "@8 p2 n1 ok",
+        ),
+        (*CREATE, *LATER, "@5 p2 n1 invoke create-table k.t a:int*", "@8 p2 n1 info timed out"),
+    ],
+)
+def test_ids_of_tables_that_may_have_been_created_in_their_order_are_valid(history: Sequence[str]) -> None:
+    assert verdict(history, of_ids(*reversed(BY_EPOCHS))).valid is True
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        ("a7ea4840e6c911f1b659bf20f8290ccf", "a7b07390e6c911f1856b796dc978ec94"),  # two servers
+        ("a7ea4840e6c941f1b659bf20f8290ccf", "a7b07390e6c941f1b659bf20f8290ccf"),  # drawn by chance
+        ("12", "11"),
+    ],
+)
+def test_ids_that_no_counter_gave_both_of_have_no_order(ids: tuple[str, str]) -> None:
+    assert verdict([*CREATE, *LATER], of_ids(*ids)).valid is True
