@@ -41,6 +41,9 @@ SAMPLES: Final = {
     "orphan-view": "WARN main: Not adding view m because the base table aa is unknown",
     "corrupt-sstable": "ERROR x: failed | CorruptSSTableException: Corrupted: /d/k/t/nb-1-big-Data.db",
     "stack-overflow": "ERROR x: failed | java.lang.StackOverflowError: null",
+    "event-of-another-keyspace": "ERROR Native-Transport-Requests-1: Unexpected exception during request | java.util.NoSuchElementException\n"
+    "\tat com.google.common.collect.AbstractIndexedListIterator.next(AbstractIndexedListIterator.java:80)\n"
+    "\tat org.apache.cassandra.cql3.statements.schema.DropIndexStatement.schemaChangeEvent(DropIndexStatement.java:85)",
     "hint-of-another-version": "ERROR HintsDispatcher:1: Exception in thread Thread[HintsDispatcher:1,1,HintsDispatcher] | "
     "java.lang.IllegalArgumentException: serializedSize() called with non-matching version 14",
     "server-crashed": "ERROR -: Aborting on shard 0, in scheduling group main.",
