@@ -131,7 +131,8 @@ window.sq = (function () {
       list("faults", run.faults.length ? run.faults : ["none"]);
       list("provisional", run.provisional.length ? run.provisional : ["none"]);
       list("signs", run.signs.length ? run.signs : ["none"]);
-      list("findings", run.findings.map((one) => `${one.id} ${one.title}, ${one.rate}`));
+      const found = run.findings.map((one) => `${one.id} ${one.title}, ${one.rate}`);
+      list("findings", found.length ? found : [run.judged ? "none" : "not judged yet"]);
     };
     source.addEventListener("end", () => source.close());
     source.onerror = () => { if (source.readyState === EventSource.CLOSED) put("state", "the connection has ended"); };
