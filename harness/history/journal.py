@@ -120,7 +120,30 @@ def _read_started(path: Path) -> dict[str, Any]:
     return document
 
 
-class Journal:
+class _JournalFile:
+    """The file of a journal, whatever its lines are. Threads may share it."""
+
+    def __init__(self, path: Path, *, durable: bool) -> None:
+        self._file = _CheckedFile(path, durable=durable)
+        self._lock = threading.Lock()
+
+    def sync(self) -> None:
+        """Have everything recorded so far on disk. Raises JournalError, then and on every later record."""
+        self._file.sync()
+
+    def close(self) -> None:
+        """Sync to disk and close; may be called twice."""
+        with self._lock:
+            self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Journal(_JournalFile):
     """One worker's events, in the order in which they happened to it. Threads may share it.
 
     Times are those of the call by the run's clock, and strictly increase along the file. Raises JournalError if the file cannot be
@@ -129,7 +152,7 @@ class Journal:
 
     def __init__(self, path: Path, started_ns: int, *, clock: Clock = _MACHINE, durable: bool = True) -> None:
         """`durable`: False for a run that can be repeated from its seed, whose journals are written late and never synced."""
-        self._file = _CheckedFile(path, durable=durable)
+        super().__init__(path, durable=durable)
         self._stamp_ns = clock.stamp_ns
         if started_ns > clock.now_ns():
             raise JournalError(
@@ -137,7 +160,6 @@ class Journal:
                 "the machine, and within the boot, in which the run was started."
             )
         self._last = started_ns - 1
-        self._lock = threading.Lock()
 
     def append(self, operation: Operation) -> int:
         """Record one event now, whatever `operation.time` says; returns its time as `event` does."""
@@ -192,30 +214,14 @@ class Journal:
             self._last = now
         return now
 
-    def sync(self) -> None:
-        """Have everything recorded so far on disk. Raises JournalError, then and on every later event."""
-        self._file.sync()
 
-    def close(self) -> None:
-        """Sync to disk and close; may be called twice."""
-        with self._lock:
-            self._file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-class ObservationJournal:
+class ObservationJournal(_JournalFile):
     """The journal of nodes' accounts of their schema, a reading at a time. Threads may share it. Raises JournalError as `Journal` does."""
 
     def __init__(self, path: Path, started_ns: int, *, durable: bool = True) -> None:
         """`durable` as for `Journal`."""
-        self._file = _CheckedFile(path, durable=durable)
+        super().__init__(path, durable=durable)
         self._started_ns = started_ns
-        self._lock = threading.Lock()
 
     def append(self, reading: Sequence[Observation]) -> None:
         """Record one reading of one node, whole or not at all.
@@ -236,21 +242,6 @@ class ObservationJournal:
         if lines:
             with self._lock:
                 self._file.append_all(lines)
-
-    def sync(self) -> None:
-        """Have everything recorded so far on disk. Raises JournalError, then and on every later reading."""
-        self._file.sync()
-
-    def close(self) -> None:
-        """Sync to disk and close; may be called twice."""
-        with self._lock:
-            self._file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class Synced(Protocol):
