@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -74,6 +75,7 @@ from schemaquake.results.runs.option_lists import (
 
 if TYPE_CHECKING:
     from schemaquake.harness.model.plan import Plan
+    from schemaquake.harness.model.verdict import Verdict
 
 __all__ = ["register"]
 
@@ -510,12 +512,17 @@ def _check(
     else:
         for path, verdict in verdicts:
             write_line(f"{path}\t{str(verdict.valid).lower()}")
+    _print_reasons(verdicts, only_disagreements=as_json)
+    raise typer.Exit(exit_code_of_all(verdict for _, verdict in verdicts))
+
+
+def _print_reasons(verdicts: Sequence[tuple[Path, Verdict]], *, only_disagreements: bool) -> None:
+    """Print why paths are undecided, and where a second opinion disagrees, to standard error."""
     for path, verdict in verdicts:
         if verdict.figures.get("disagreement"):
             stderr().print(f"{path}: {verdict.reason}", style="bold red", markup=False)
-        elif verdict.valid == "unknown" and not as_json:
+        elif verdict.valid == "unknown" and not only_disagreements:
             stderr().print(f"{path}: {verdict.reason}", markup=False)
-    raise typer.Exit(exit_code_of_all(verdict for _, verdict in verdicts))
 
 
 def _begin_examination(path: Path, *, at_once: bool, memory_bytes: int | None) -> None:

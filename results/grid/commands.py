@@ -189,9 +189,7 @@ def _grid(
             command=shell(["schemaquake", *sys.argv[1:]]),
         )
     else:
-        if planned := [name for name in _PLANNED if _is_given(context, name)]:
-            options_given = ", ".join(f"--{name.replace('_', '-')}" if name != "options" else "-O" for name in planned)
-            raise PlanError(f"--resume continues the plan of its folder: leave out {options_given}")
+        _refuse_planned(context)
         plan = GridFolder(resume).plan()
     demands = {one: _demands(plan, one) for one in plan.systems}
     if resume is None:
@@ -213,6 +211,13 @@ def _grid(
         time_budget = 0.0
     code = _carry_out(plan, folder, able, memory_mb, jobs=jobs, budget_min=time_budget, go_on=go_on, as_json=as_json)
     raise typer.Exit(code)
+
+
+def _refuse_planned(context: typer.Context) -> None:
+    """Refuse options that the plan of a resumed grid has already. Raises PlanError."""
+    if planned := [name for name in _PLANNED if _is_given(context, name)]:
+        options_given = ", ".join(f"--{name.replace('_', '-')}" if name != "options" else "-O" for name in planned)
+        raise PlanError(f"--resume continues the plan of its folder: leave out {options_given}")
 
 
 def _is_given(context: typer.Context, name: str) -> bool:
