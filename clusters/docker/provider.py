@@ -73,15 +73,20 @@ OPTIONS: Final[Mapping[str, str]] = {
 _ALL_OPTIONS: Final[Mapping[str, str]] = {**OPTIONS, **server_options.OPTIONS}
 
 _RECORD: Final = "docker.json"
-_UNITS: Final = {"b": 2**-20, "k": 2**-10, "m": 1.0, "g": 2.0**10}
+"""The file of the run's folder that has the `_Record`."""
+_MB_OF_UNIT: Final = {"b": 2**-20, "k": 2**-10, "m": 1.0, "g": 2.0**10}
 _LEAST_MB: Final = 1024
+"""The memory of a container for which none is asked, however little its server needs."""
 _ABOVE_THE_SERVER: Final = 1.25
 """A container's memory over that of its server: commands and guards run in it, too."""
 _LONGER_THAN_ANY_FAULT_S: Final = 60.0
+"""The time beyond the main phase after which guards undo what still stands, where no cluster file limits faults."""
 _REACHED_WITHIN_S: Final = 5.0
 _ANY_PORT: Final = 9
+"""A port on which nothing listens (discard): a container that refuses the connection is reached."""
 _EMPTIED_WITHIN_S: Final = 60.0
-_FIRST_LOG: Final = re.compile(r"system-(\d+)\.log")
+_LOG_OF_A_START: Final = re.compile(r"system-(\d+)\.log")
+"""The name of a saved log, with the number of the start, from 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,6 +222,7 @@ class DockerClusterBuilder:
     """The steps that turn the plan of one run into containers and a cluster of them."""
 
     def __init__(self, plan: Plan, folder: Path, record: _Record, engine: DockerEngine) -> None:
+        """`folder` is the run's. The engine stays open for the cluster, which closes it at its end."""
         self._plan = plan
         self._folder = folder
         self._record = record
@@ -226,6 +232,7 @@ class DockerClusterBuilder:
         self._image = Image(record.image, engine.image(record.image_id))
 
     def build(self) -> DeployedCluster:
+        """Create the containers, and put into each what its server and the faults of the plan need. Raises EnvironmentLacks, ClusterError."""
         containers = self._containers()
         _require_reachable(containers)
         nodes = [self._node(number, containers) for number in range(len(containers))]
@@ -258,6 +265,7 @@ class DockerClusterBuilder:
         )
 
     def _terms(self, file: ClusterFile, connector: CqlConnector) -> OwnersTerms:
+        """Return what a cluster file lays down for its containers; `connector` asks what its conditions ask by CQL."""
         return OwnersTerms(
             max_nodes_down=file.max_nodes_down,
             conditions=lambda: _conditions(file, connector, self._plan.node_names),
@@ -294,6 +302,7 @@ class DockerClusterBuilder:
             return [each.result() for each in pending]
 
     def _node(self, number: int, containers: Sequence[Container]) -> ServerNode:
+        """Make the node of the container at this place, counted from 0, and carry into it what the image lacks."""
         container = containers[number]
         transport = DockerTransport(self._engine.client, container.id, name=container.name)
         unpack = partial(self._engine.unpack, container.id)
@@ -330,6 +339,7 @@ class DockerClusterBuilder:
         )
 
     def _service(self, server: Server, clock: FaketimeClock | None, user: str | None) -> Service:
+        """Return how the container's server is started, as `user` unless the cluster file names one; None: as the image's user."""
         own = Process(kind="process") if self._file is None else self._file.service
         assert isinstance(own, Process)
         return process(
@@ -378,6 +388,7 @@ class DockerClusterBuilder:
         )
 
     def _set(self, transport: Transport, server: Server) -> None:
+        """Write a server's settings over those of its file in the container. Raises EnvironmentLacks for an image without the file."""
         path = self._image.settings_file
         try:
             text = transport.get(path).decode()
@@ -486,13 +497,15 @@ def _choice(plan: Plan, file: ClusterFile | None) -> Mapping[str, str]:
 
 
 def _megabytes(text: str) -> int:
+    """Parse a size such as `1500m`. Raises PlanError."""
     match = re.fullmatch(r"([1-9][0-9]*)([bkmg])", text)
     if match is None:
         raise PlanError(f"-O memory={text}: write a number and a unit, for example memory=1g or memory=1500m")
-    return int(int(match[1]) * _UNITS[match[2]])
+    return int(int(match[1]) * _MB_OF_UNIT[match[2]])
 
 
 def _usual_memory_mb(system: System) -> int:
+    """Return the memory of a container for which none is asked, MB."""
     return max(_LEAST_MB, round(system.memory_mb * _ABOVE_THE_SERVER))
 
 
@@ -523,6 +536,7 @@ def _on_demand(system: System, plan: Plan) -> Mapping[str, Any]:
 
 
 def _require_memory(needed_mb: int, engine: DockerEngine) -> None:
+    """Require that the engine's machine has the memory of all containers. Raises EnvironmentLacks."""
     there_mb = engine.memory_mb()
     if needed_mb > there_mb:
         raise EnvironmentLacks(
@@ -540,7 +554,7 @@ def _warn_of_leftovers(engine: DockerEngine) -> None:
 
 
 def _require_reachable(containers: Sequence[Container]) -> None:
-    """Require that each container answers from here, if only by refusing a connection."""
+    """Require that each container answers from here, if only by refusing a connection. Raises EnvironmentLacks."""
     for each in containers:
         try:
             socket.create_connection((each.address, _ANY_PORT), timeout=_REACHED_WITHIN_S).close()
@@ -578,7 +592,7 @@ def _saved_log(engine: DockerEngine, container: Container, record: _Record, fold
     """Copy what the server of a dead run printed beside the logs that were saved before. Returns a sentence."""
     transport = DockerTransport(engine.client, container.id, name=container.name)
     keeps = folder / "nodes" / container.node
-    boots = [int(match[1]) for path in keeps.glob("*.log") if (match := _FIRST_LOG.fullmatch(path.name))]
+    boots = [int(match[1]) for path in keeps.glob("*.log") if (match := _LOG_OF_A_START.fullmatch(path.name))]
     path = keeps / f"system-{max(boots, default=-1) + 1}.log"
     printed = process(["true"], f"{record.state}/{record.run}").console
     assert printed is not None

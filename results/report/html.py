@@ -79,11 +79,17 @@ _HERE: Final = Path(__file__).parent
 ANOMALIES_SHOWN: Final = 10
 """Maximum number of anomalies per type shown with explanation and evidence; verdict.json has all of them."""
 EVIDENCE_LIMIT: Final = 20_000
+"""Letters of an anomaly's evidence that are shown."""
 LOG_ENTRIES_SHOWN: Final = 8
+"""Maximum number of kinds of log entries shown per node."""
 _OPERATIONS_NAMED: Final = 8
+"""Maximum number of operations that an anomaly links to."""
 LOG_ENTRIES_READ: Final = 10_000
 """Maximum number of log entries read per node to find their kinds: a failing node can repeat an entry a million times."""
 _STYLES: Final = {"valid": "ok", "unknown": "info", "invalid": "fail"}
+"""CSS classes by the name of a verdict."""
+_STYLES_OF_LEVELS: Final = {"FATAL": "fail", "ERROR": "fail", "WARN": "info"}
+"""CSS classes by the level of a log entry."""
 
 
 def render_report_html(material: Material, addresses: Addresses | None = None) -> str:
@@ -213,9 +219,13 @@ def _digest(script: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _AnomalyView:
+    """One anomaly: what it concerns, in words, and its proof."""
+
     where: str
+    """The objects and nodes that it concerns; empty if it names none."""
     explanation: str
     evidence: str
+    """The evidence as indented JSON; empty if there is none."""
     cycle: CyclePicture | None
     ops: Sequence[int]
     """The first operations that it cites."""
@@ -255,7 +265,9 @@ class FindingView:
     """CSS class of the standing."""
     how_often: str
     seen: str
+    """When it was first and last seen; empty if that is not known."""
     squares: Sequence[bool]
+    """One for each race of the same statements: whether the finding broke it."""
     symptoms: Sequence[_SymptomView]
     recipe: Recipe | None
     reproducer: str
@@ -267,20 +279,26 @@ class FindingView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Kind:
+class _LinkedType:
+    """A type of anomaly, and the element of the page to which it leads."""
+
     type: str
     anchor: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _SummaryView:
+    """The races of one workload in one mode, and the outcomes of its operations."""
+
     workload: str
     mode: str
     standing: str
     squares: Sequence[bool]
+    """One for each race: whether it broke."""
     broken: int
     tried: int
-    broke: Sequence[tuple[_Kind, int]]
+    broke: Sequence[tuple[_LinkedType, int]]
+    """How many races each type broke."""
     ok: int
     info: int
     fail: int
@@ -301,42 +319,59 @@ class CheckerView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _LogEntry:
+    """The first log entry of its kind."""
+
     level: str
     style: str
+    """CSS class of the level."""
     boot: int
+    """The number of the start in whose log it stands, from 0."""
     line: int
     timestamp: str
     times: int
+    """How many entries of this kind there are."""
     text: str
     rest: str
+    """The stack behind its first line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _NodeLog:
+    """The errors of one node's logs, or its warnings if there are none."""
+
     name: str
     count: str
+    """How many there are, in words."""
     entries: Sequence[_LogEntry]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Page:
+    """All that the template shows of a run; texts are ready to be read, and not escaped yet."""
+
     name: str
+    """The name of the verdict: valid, invalid or unknown."""
     word: str
+    """The verdict in a word for readers."""
     mark: str
+    """The sign of the verdict."""
     version: str
     run: str
     run_quoted: str
+    """The path of the run's folder as a shell takes it."""
     system: str
     workloads: str
     headline: str
     facts: Sequence[tuple[str, str]]
     findings: Sequence[FindingView]
     nothing_found: str
+    """What a page without findings says in their place."""
     reasons: Sequence[str]
     summaries: Sequence[_SummaryView]
     coverage: Coverage | None
     overview: Overview | None
     disagreement: str
+    """For how long nodes had different schema versions."""
     undecided: bool
     scenes: Sequence[Scene]
     scenes_left_out: int
@@ -565,7 +600,9 @@ def _summary_view(summary: WorkloadSummary, findings: Sequence[Finding]) -> _Sum
         squares=[race.broken for race in summary.races],
         broken=len(summary.broken),
         tried=len(summary.races),
-        broke=[(_Kind(type=kind, anchor=anchors.get(kind, "broke")), count) for kind, count in summary.broke.items()],
+        broke=[
+            (_LinkedType(type=kind, anchor=anchors.get(kind, "broke")), count) for kind, count in summary.broke.items()
+        ],
         ok=summary.ok,
         info=summary.info,
         fail=summary.fail,
@@ -611,9 +648,6 @@ def _spaced(name: Any) -> str:
     return str(name).replace("_", " ")
 
 
-_LEVELS: Final = {"FATAL": "fail", "ERROR": "fail", "WARN": "info"}
-
-
 def _logs(material: Material) -> list[_NodeLog]:
     """Collect the first entry of every kind of error, node by node; warnings only for a node without errors."""
     logs = plain(material.logs)
@@ -646,7 +680,7 @@ def _log_entry(rows: Sequence[Mapping[str, Any]]) -> _LogEntry:
     exception, _, rest = (row["stack"] or "").partition("\n")
     return _LogEntry(
         level=row["level"],
-        style=_LEVELS.get(row["level"], "other"),
+        style=_STYLES_OF_LEVELS.get(row["level"], "other"),
         boot=row["boot"],
         line=row["line"],
         timestamp=row["timestamp"] or "no time",
