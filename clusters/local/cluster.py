@@ -56,7 +56,7 @@ class InstalledVersion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSetup:
-    """Settings that every server of a local cluster is given beyond its recipe."""
+    """The options, settings and devices of every server of a local cluster, beside its recipe."""
 
     java_options: Sequence[str] | None = None
     """Replace those that use the startup archive (the boot that makes an archive has its own); None keeps them."""
