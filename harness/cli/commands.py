@@ -9,7 +9,7 @@ import textwrap
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import typer
 
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from schemaquake.harness.model.protocols import Nemesis
 
 __all__ = ["register"]
+
+_Rows: TypeAlias = Mapping[str, str | Mapping[str, str | int]]
+"""By the name of what is installed a text, or named cells."""
 
 _KINDS = (
     "workloads",
@@ -86,29 +89,7 @@ def _list(
     if kind == "options":
         _list_options(as_json=as_json)
         return
-    rows: dict[str, str] | dict[str, Mapping[str, str | int]]
-    match kind:
-        case "systems":
-            rows = {
-                str(system): system.facts()
-                for product, family in load_all("systems").items()
-                for system in (family.parse(f"{product}:{version}") for version in family.known_versions)
-            }
-        case "anomalies":
-            texts = resources("anomalies", "anomalies.toml").values()
-            rows = {name: entry["description"] for text in texts for name, entry in tomllib.loads(text).items()}
-        case "errors":
-            rows = {
-                f"{row.error}{f' /{row.text}/' if row.text else ''} on {row.on}": f"{row.means}: {row.because}"
-                for table in load_all("outcomes").values()
-                for row in table
-            }
-        case "flaws" | "steps":
-            rows = {name: row for listing in load_all(kind).values() for name, row in listing().items()}
-        case "nemeses":
-            rows = {name: _nemesis_row(nemesis) for name, nemesis in load_all("nemeses").items()}
-        case _:
-            rows = {name: _first_line(found) for name, found in load_all(kind).items()}
+    rows = _rows_of(kind)
     if as_json:
         print_json(rows)
         return
@@ -116,7 +97,32 @@ def _list(
         write_line(line)
 
 
-def _columns(rows: Mapping[str, str | Mapping[str, str | int]], *, heads: bool = True) -> Iterator[str]:
+def _rows_of(kind: str) -> _Rows:
+    """Look up what is installed of a kind, `options` aside."""
+    match kind:
+        case "systems":
+            return {
+                str(system): system.facts()
+                for product, family in load_all("systems").items()
+                for system in (family.parse(f"{product}:{version}") for version in family.known_versions)
+            }
+        case "anomalies":
+            texts = resources("anomalies", "anomalies.toml").values()
+            return {name: entry["description"] for text in texts for name, entry in tomllib.loads(text).items()}
+        case "errors":
+            return {
+                f"{row.error}{f' /{row.text}/' if row.text else ''} on {row.on}": f"{row.means}: {row.because}"
+                for table in load_all("outcomes").values()
+                for row in table
+            }
+        case "flaws" | "steps":
+            return {name: row for listing in load_all(kind).values() for name, row in listing().items()}
+        case "nemeses":
+            return {name: _nemesis_row(nemesis) for name, nemesis in load_all("nemeses").items()}
+    return {name: _first_line(found) for name, found in load_all(kind).items()}
+
+
+def _columns(rows: _Rows, *, heads: bool = True) -> Iterator[str]:
     """Render the rows with aligned cells, with `heads` under a head line where cells have names.
 
     A row is one line, for programs that read it; on a terminal its last cell goes on below itself, or below the name where
