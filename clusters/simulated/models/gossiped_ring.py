@@ -111,6 +111,9 @@ class GossipedRing:
             self._learn(node, newer)
             for name in lost:
                 self._tell(node, name, known[name]._replace(word="LEFT", tokens=()))
+            if lost and self.rows is not None:
+                now = _known(node)
+                self.rows.forgets(node, [name for name in lost if now[name].word == "BOOT"])
 
     def _learn(self, node: Node, statuses: Mapping[str, Status]) -> None:
         node.disk.ring = {**_known(node), **statuses}
@@ -158,6 +161,8 @@ class GossipedRing:
             server_of(node).ring = _topology(known)
         if own is not None and own.word in {"LEAVING", "MOVING"}:
             self._tell(node, node.name, own._replace(word="NORMAL", goal=(), is_dead=False))
+        if self.rows is not None:
+            self.rows.starts(node, _STATES[_known(node)[node.name].word] if own is not None else "normal")
 
     def join(self, node: Node) -> Steps:
         """Have a booting node take the place that it is to have; at once if it has it. Raises Died."""

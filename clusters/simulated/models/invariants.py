@@ -490,6 +490,7 @@ class LogInvariants:
                 self._steps.setdefault((move.node, move.done), _Step(epoch, metadata))
             self._compare_locks(node, topology)
             self._compare_history(node, metadata)
+            self._compare_factors(node, metadata)
         elif first.schema != metadata.schema or _placements(first.topology) != _placements(topology):
             self._report(node, "one outcome an epoch", f"{node.name} has other metadata at epoch {epoch}")
 
@@ -515,6 +516,19 @@ class LogInvariants:
                     text = f"{node.name} at version {now.version} does not know that replicas of {token} were others at {then.version}"
                     self._report(node, "a topology remembers whose placement it changes", text)
                     return
+
+    def _compare_factors(self, node: Node, metadata: _Metadata) -> None:
+        """Compare replications with those of the epoch before, at which the ring was changing: its barriers and streams go by the ones there were."""
+        then = self._outcomes.get(metadata.epoch - 1)
+        if then is None or not then.topology.moves:
+            return
+        for name, keyspace in metadata.schema.items():
+            before = then.schema.get(name)
+            if before is not None and before.replication_factor != keyspace.replication_factor:
+                text = (
+                    f"{name} has another one at epoch {metadata.epoch}, while {then.topology.moves[0].node} is changing"
+                )
+                self._report(node, "a replication changes while the ring is at rest", text)
 
     def advances(self, node: Node, move: Moving, topology: Topology) -> None:
         """Take note of a node that is about to take the next step of a sequence.
@@ -655,6 +669,13 @@ class RingInvariants:
             if move is None or move.done != step[1]:
                 text = f"{node.name} carries entry {number} out, and {step[0]} has not {step[1]} steps behind it"
                 self._report(node, "a step is taken once", text)
+        if len(after.moves) > 1:
+            text = f"{' and '.join(move.node for move in after.moves)} are changing after entry {number} on {node.name}"
+            self._report(node, "one change of the ring at a time", text)
+        given_up = [move.node for move in before.moves if move.done > 2 and after.move_of(move.node) is None]
+        if step is None and given_up:
+            text = f"{node.name} carries entry {number} out, and {given_up[0]} is read from by then"
+            self._report(node, "what is read from is not rolled back", text)
 
     def taken_over(self, node: Node, group: str, index: int, at: int) -> None:
         """Take note of a node that has taken a snapshot over as of an entry; `at` is the last one that its topology has."""

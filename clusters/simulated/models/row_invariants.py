@@ -24,7 +24,7 @@ from schemaquake.clusters.simulated.disk import Cells, RowKey
 from schemaquake.clusters.simulated.faces import Node
 from schemaquake.clusters.simulated.models.invariants import Breaches
 from schemaquake.clusters.simulated.ring import Copies, RingView, token_of
-from schemaquake.clusters.simulated.topology import Topology, Transfer
+from schemaquake.clusters.simulated.topology import SeatState, Topology, Transfer
 
 __all__ = ["Floor", "RowInvariants"]
 
@@ -139,6 +139,16 @@ class RowInvariants:
         if others:
             text = f"{node.name} begins with {subject}, while {', '.join(others)} is changing"
             self._report(node, "one change of the ring at a time", text)
+
+    def starts(self, node: Node, state: SeatState) -> None:
+        """Take note of the place in the ring that a node has when it starts: what it was about to do before is over."""
+        if state in {"leaving", "moving"}:
+            self._report(node, "a start ends a change of the ring", f"{node.name} is {state}")
+
+    def forgets(self, node: Node, left: Sequence[str]) -> None:
+        """Take note of nodes that died while they joined, and that a node does not forget."""
+        if left:
+            self._report(node, "who died as it joined is forgotten", f"{node.name} takes {', '.join(left)} for joining")
 
     def joins(self, node: Node, version: str, others: Mapping[str, str]) -> None:
         """Take note of a node that begins to join with a version of the schema, and of those that it has heard of: it takes no rows of tables that it does not know."""

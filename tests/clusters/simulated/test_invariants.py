@@ -449,6 +449,60 @@ def test_a_step_is_taken_once(done, version, breaches):
     assert said(nodes) == breaches
 
 
+def test_one_change_of_the_ring_goes_on_at_a_time():
+    nodes, seen = ring_invariants(NAMES)
+    before = ring_of(*NAMES)
+    one, other = (Moving("leave", name, before.ring) for name in ("n2", "n3"))
+    seen.ordered(nodes["n1"], "g", 9, before, replace(before, version=6, moves=(one,)), None)
+    assert said(nodes) == []
+    seen.ordered(nodes["n1"], "g", 10, before, replace(before, version=7, moves=(one, other)), None)
+    assert said(nodes) == ["one change of the ring at a time"]
+
+
+@pytest.mark.parametrize(
+    ("done", "step", "breaches"),
+    [(2, None, []), (3, None, ["what is read from is not rolled back"]), (3, ("n2", 3), [])],
+    ids=["it is not read from", "it is", "its last step"],
+)
+def test_what_is_read_from_is_not_rolled_back(done, step, breaches):
+    nodes, seen = ring_invariants(NAMES)
+    before = ring_of(*NAMES)
+    before = replace(before, moves=(Moving("leave", "n2", before.ring, done=done),))
+    seen.ordered(nodes["n1"], "g", 9, before, replace(before, version=6, moves=()), step)
+    assert said(nodes) == breaches
+
+
+@pytest.mark.parametrize(
+    ("moves", "factor", "breaches"),
+    [(1, 3, []), (0, 2, []), (1, 2, ["a replication changes while the ring is at rest"])],
+    ids=["the same", "at rest", "while a node joins"],
+)
+def test_no_replication_changes_while_the_ring_does(moves, factor, breaches):
+    nodes = nodes_named(NAMES)
+    base = even_topology(NAMES, {name: name for name in NAMES})
+    ring = Topology(4, base.seats, base.ring, (joining("n4", 5, base),) * moves)
+    seen = LogInvariants(Breaches())
+    seen.published(nodes["n1"], metadata(4, ring, k=3))
+    seen.published(nodes["n1"], metadata(5, ring, k=factor))
+    assert said(nodes) == breaches
+
+
+@pytest.mark.parametrize("state", ["normal", "joining", "leaving", "moving"])
+def test_a_start_ends_what_a_node_was_about_to_do(state):
+    nodes = nodes_named(NAMES)
+    RowInvariants(list(nodes.values()), Breaches()).starts(nodes["n1"], state)
+    assert said(nodes) == (["a start ends a change of the ring"] if state in {"leaving", "moving"} else [])
+
+
+def test_who_died_as_it_joined_is_forgotten():
+    nodes = nodes_named(NAMES)
+    seen = RowInvariants(list(nodes.values()), Breaches())
+    seen.forgets(nodes["n1"], [])
+    assert said(nodes) == []
+    seen.forgets(nodes["n1"], ["n4"])
+    assert said(nodes) == ["who died as it joined is forgotten"]
+
+
 def test_a_step_of_a_change_that_has_ended_is_not_taken():
     nodes, seen = ring_invariants(NAMES)
     seen.ordered(nodes["n1"], "g", 9, ring_of(*NAMES), ring_of(*NAMES), ("n2", 2))
