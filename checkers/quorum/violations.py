@@ -17,7 +17,7 @@ import numpy.typing as npt
 from schemaquake.checkers.evidence.notes import Notes
 from schemaquake.checkers.quorum.factors import FactorSeries
 from schemaquake.checkers.quorum.latest import Latest
-from schemaquake.checkers.quorum.operations import NEVER, NOTHING, Operations
+from schemaquake.checkers.quorum.operations import NOTHING, Operations
 from schemaquake.checkers.quorum.probes import UnderReplicated, find_under_replicated
 from schemaquake.checkers.quorum.versions import Versions, bound_versions
 from schemaquake.harness.model.verdict import Doubt
@@ -229,24 +229,28 @@ def _find_sightings(operations: Operations, shadowed: Pairs) -> Mapping[int, int
         for key in {operations.key[put] for _, put in shadowed}
     }
     found: dict[int, int] = {}
-    for read in np.concatenate([operations.gets, operations.probes]).tolist():
-        origin = operations.put[operations.version[read]] if operations.version[read] != NOTHING else -1
-        if origin >= 0 and operations.completed[origin] != NEVER:
-            for put in hidden.get(operations.key[read], ()):
-                if (
-                    put not in found
-                    and operations.completed[origin] < operations.invoked[put]
-                    and operations.completed[put] < operations.invoked[read]
-                ):
-                    found[put] = read
+    reads, origins = _find_origins(operations, np.concatenate([operations.gets, operations.probes]))
+    for read, origin in zip(reads.tolist(), origins.tolist(), strict=True):
+        for put in hidden.get(operations.key[read], ()):
+            if (
+                put not in found
+                and operations.completed[origin] < operations.invoked[put]
+                and operations.completed[put] < operations.invoked[read]
+            ):
+                found[put] = read
     return found
+
+
+def _find_origins(operations: Operations, reads: Longs) -> tuple[Longs, Longs]:
+    """Return the reads that show a value that was put, and the put of each."""
+    shown = reads[operations.version[reads] != NOTHING]
+    put = operations.put[operations.version[shown]]
+    return shown[put >= 0], put[put >= 0]
 
 
 def _find_undecided(operations: Operations, late: set[int], hidden: Sequence[int]) -> Pairs:
     """Find (put, get) where the get shows an earlier value, either by clock skew or by a missed write."""
-    gets = np.array([get for get in operations.gets.tolist() if get not in late], np.int64)
-    origin = np.where(operations.version[gets] != NOTHING, operations.put[operations.version[gets]], -1)
-    gets, origin = gets[origin >= 0], origin[origin >= 0]
+    gets, origin = _find_origins(operations, np.setdiff1d(operations.gets, np.array(sorted(late), np.int64)))
     open_puts = np.setdiff1d(operations.acknowledged_puts, np.array(hidden, np.int64))
     found: list[tuple[int, int]] = []
     for level in np.unique(operations.level[gets]).tolist():

@@ -17,6 +17,7 @@ Source: CASSANDRA-12126 and the set tests of the field (Kingsbury).
 | stable | no read that began after it was known lacks it, and at least one shows it |
 | never read | it was added for certain, and no read began after that |
 | recovered | the outcome of its add is unknown, and a read showed it |
+| unexpected | a read shows it that was answered before any add of it began, or all that began were refused |
 """
 
 from __future__ import annotations
@@ -197,10 +198,13 @@ class _Timeline:
 
     def _classify(self, element: _Element) -> None:
         """Set when the element was known, the last reads that show and lack it, and its outcome."""
-        answers = [_end(add) for add in element.acknowledged]
-        answers += [-self._earliest_end.between(begin, end) for begin, end in element.runs]
-        element.known = min(answers, default=None)
         element.runs.sort()
+        seen = min((-self._earliest_end.between(begin, end) for begin, end in element.runs), default=None)
+        if seen is not None and seen < element.adds[0].invoked:
+            shown = (read for begin, end in element.runs for read in self.reads[begin:end])
+            self.unexpected[_hashable(element.value)] = next(read for read in shown if _end(read) == seen)
+        answers = [_end(add) for add in element.acknowledged]
+        element.known = min([*answers, *([] if seen is None else [seen])], default=None)
         last = element.runs[-1][1] - 1 if element.runs else None
         element.shown = last
         if element.known is None:
@@ -364,15 +368,20 @@ class _Timeline:
         refused = self.refused.get(value) if kind == "unexpected-element" else None
         if refused is not None and refused.invoked > _end(read):
             refused = None  # it was seen before that
-        calls = [read] if refused is None else [refused, read]
+        added = self.elements.get(value)
+        calls, must = [read], "T1"
         element, evidence = shortened(_json(_original(value))), {"element": _original(value)}
         if kind == "duplicated-element":
             but = f"T1 shows {element} more than once."
-        elif refused is None:
-            but = f"T1 shows {element}, and nobody added it."
-        else:
+        elif refused is not None:
+            calls, must = [refused, read], "T2"
             but = f"T2 shows {element}: T1, which was answered as refused, took effect."
             evidence["refused_with"] = (refused.error or "").partition(":")[0]
+        elif added is not None:
+            calls = [read, added.adds[0]]
+            but = f"T1 shows {element}, and T2, which added it first, began only after T1 was answered."
+        else:
+            but = f"T1 shows {element}, and nobody added it."
         return anomaly(
             kind,
             objects=list_objects(key),
@@ -381,7 +390,7 @@ class _Timeline:
             evidence=evidence,
             explanation=Argument(
                 label(operations.lines([call.index for call in calls])),
-                f"T{len(calls)} must show each added element once, and no others.",
+                f"{must} must show each added element once, and no others.",
                 but,
             ).render(),
         )

@@ -90,6 +90,20 @@ def test_an_element_whose_add_was_refused_names_the_add_and_its_error():
     assert "refused_with" in found.evidence
 
 
+def test_an_element_that_is_shown_before_its_add_began_was_added_by_nobody():
+    early = ("p1 invoke read", "p1 ok [1,2]", "p2 invoke read", "p0 invoke add 2", "p2 ok [1,2]", "p0 ok")
+    (found,) = judge(SetFull(), *ADDED, *early, *read("[1,2]")).anomalies
+    assert (found.type, found.ops) == ("unexpected-element", (2, 5))
+    assert "T1 must show" in found.explanation
+    assert "T1 shows 2, and T2, which added it first, began only after T1 was answered." in found.explanation
+    assert judge(SetFull(), *ADDED, *early[2:], *read("[1,2]")).valid is True, "the add began while the set was read"
+    again = ("p3 invoke add 2", "p3 info", *early)
+    assert judge(SetFull(), *ADDED, *again, *read("[1,2]")).valid is True, "it was asked for twice"
+    refused = ("p0 invoke add 2", "p0 fail", *early)
+    (found,) = judge(SetFull(), *ADDED, *refused, *read("[1,2]")).anomalies
+    assert (found.type, found.ops) == ("unexpected-element", (2, 4)), "T1 is the add that was refused"
+
+
 def test_an_element_that_is_shown_twice_names_the_read_alone():
     lines = ("p0 invoke add 2", "p0 fail", *read("[1,2,2]"))
     twice, unexpected = judge(SetFull(), *ADDED, *lines).anomalies
