@@ -57,8 +57,9 @@ class OperationLines:
         events = gather(self._history, np.array([position] if at < 0 else [position, at])).to_pylist()
         call, answer = events[0], events[-1]
         name = shortened(call["f"] if call["key"] is None else f"{call['f']} {call['key']}", _NAME_LENGTH)
-        value = answer["value"] if at >= 0 and answer["type"] == "ok" else call["value"]
-        absent = "null" if at >= 0 and call["f"] == "read" else ""
+        answered = at >= 0 and answer["type"] == "ok"
+        value = answer["value"] if answered else call["value"]
+        absent = "null" if answered and call["f"] == "read" else ""
         what = f"{name} {shortened(value or absent)}".rstrip()
         if at < 0:
             return render_operation(call["index"], call["process"], call["node"], what, "never answered")

@@ -187,7 +187,7 @@ def count_lost(operations: Operations, earlier: int, later: int) -> int:
 def _find_contradictions(operations: Operations, order: Versions, earlier: Longs, later: Longs) -> Pairs:
     """Find (earlier, later) operations where the later one shows a version that is certainly the older one.
 
-    Each later operation is paired with the earlier operation that has the latest version.
+    Each later operation is paired with the earlier operation that has the latest version. The pairs are in the order of `later`.
     """
     latest = Latest(operations.key[earlier], operations.completed[earlier], order.low[operations.version[earlier]])
     at = latest.before(operations.key[later], operations.invoked[later])
@@ -217,9 +217,7 @@ def _find_unwritten(operations: Operations) -> Sequence[int]:
 def _find_shadowed(operations: Operations, order: Versions) -> Pairs:
     """Find (put, later put), both acknowledged, where the later put began after the first ended and has the older version."""
     puts = operations.acknowledged_puts
-    return sorted(
-        _find_contradictions(operations, replace(order, high=order.under), puts, puts), key=lambda pair: pair[1]
-    )
+    return _find_contradictions(operations, replace(order, high=order.under), puts, puts)
 
 
 def _find_sightings(operations: Operations, shadowed: Pairs) -> Mapping[int, int]:

@@ -3,7 +3,8 @@
 Judges, key by key, `add` (an integer), `increment` and `decrement` (by one, or by their value) and `read` (an integer).
 A read lies between the sum of the additions that were answered before it began and of those that may have taken effect
 before it ended; subtractions the other way round. In O(n log n): cumulative sums and binary search. A read whose level promises
-nothing (`schemaquake.checkers.values.data_calls`) may miss additions: nothing that may have happened before it is certain.
+nothing (`schemaquake.checkers.values.data_calls`) may miss additions: nothing that may have happened before it is certain. One that misses
+some where only a disk that was taken away may explain it is a doubt.
 Finds: `counter-out-of-bounds`. Source: the counter test of the field (Kingsbury).
 """
 
@@ -65,7 +66,9 @@ class Counter:
             if strange:
                 text = f"{len(strange)} reads were answered with no integer, the first of them op {strange[0].index}"
                 tally.doubt(Doubt("undecided", text, list_objects(key)))
-            lacking = [read for read in _list_lacking(calls) if levels.promise(read) is not False]
+            lacking = [
+                read for read in _list_lacking(calls) if levels.promise(read) is not False or levels.is_robbed(read)
+            ]
             if lacking:
                 text = f"{len(lacking)} reads found no counter that had been added to before, the first of them op {lacking[0].index}"
                 tally.doubt(Doubt("undecided", text, list_objects(key)))
@@ -73,6 +76,10 @@ class Counter:
             wrong = np.flatnonzero((bounds.values < bounds.lowest) | (bounds.values > bounds.highest))
             for at in wrong:
                 tally.find("counter-out-of-bounds", partial(bounds.report, key, int(at), len(wrong), operations))
+            robbed = bounds.list_robbed()
+            if robbed:
+                text = f"{len(robbed)} reads miss additions that they owed, the first of them op {robbed[0].index}, and a disk that was taken away before may explain it"
+                tally.doubt(Doubt("undecided", text, list_objects(key)))
             out_of_bounds += len(wrong)
             reads += len(bounds.reads)
             additions += len(calls) - len(bounds.reads)
@@ -119,11 +126,18 @@ class _Bounds:
         read_to = np.array([read.completed for read in self.reads], np.int64)
         parts = np.maximum(amounts, 0), np.minimum(amounts, 0)
         # Intervals are closed: an addition that ends in the instant in which a read begins need not precede it.
-        owed = np.array([levels.promise(read) is not False for read in self.reads], bool)
-        surely = [owed * _sums(ended, part, read_from, "left") for part in parts]
+        surely = [_sums(ended, part, read_from, "left") for part in parts]
         possibly = [_sums(begun, part, read_to, "right") for part in parts]
-        self.lowest = start + surely[0] + possibly[1]
-        self.highest = start + possibly[0] + surely[1]
+        owed = np.array([levels.promise(read) is not False for read in self.reads], bool)
+        robbed = np.array([levels.is_robbed(read) for read in self.reads], bool)
+        self.lowest, self.highest = start + owed * surely[0] + possibly[1], start + possibly[0] + owed * surely[1]
+        below = self.values < start + surely[0] + possibly[1]
+        above = self.values > start + possibly[0] + surely[1]
+        self._robbed = robbed & (below | above) & (self.lowest <= self.values) & (self.values <= self.highest)
+
+    def list_robbed(self) -> Sequence[PairedOperation]:
+        """List the reads that would be out of bounds if no disk had been taken away before."""
+        return [self.reads[at] for at in np.flatnonzero(self._robbed)]
 
     def report(self, key: str | None, at: int, count: int, operations: OperationLines) -> Anomaly:
         read = self.reads[at]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+from data_histories import data_records
 from histories import judged
 
 from schemaquake.checkers.evidence.evidence import Evidence
@@ -38,3 +39,26 @@ def test_an_operation_without_an_answer_says_so() -> None:
     assert first.startswith("op 0: p0 n1 drop-table k.t ")
     assert " -> info (Timeout), " in first
     assert second.endswith(" -> never answered")
+
+
+def test_a_read_is_shown_with_its_answer_and_what_was_not_answered_with_its_question() -> None:
+    asked = ("p0 invoke add 1", "p0 ok", "p1 invoke read", "p1 ok [1]", "p2 invoke read", "p2 ok null")
+    failed = ("p3 invoke read", "p3 fail Timeout", "p4 invoke add 2", "p4 info", "p5 invoke add 3", "p6 invoke read")
+    lines = OperationLines(data_records(*asked, *failed).history).lines([0, 2, 4, 6, 8, 10, 11])
+    shown = [line.partition(", ")[0].partition(" (")[0] for line in lines]
+    assert shown == [
+        "op 0: p0 add 1 -> ok",
+        "op 2: p1 read [1] -> ok",
+        "op 4: p2 read null -> ok",
+        "op 6: p3 read -> fail",
+        "op 8: p4 add 2 -> info",
+        "op 10: p5 add 3 -> never answered",
+        "op 11: p6 read -> never answered",
+    ]
+
+
+def test_a_long_value_is_cut_off() -> None:
+    texts = [f'"{"x" * length}"' for length in (78, 79)]
+    lines = [line for number, text in enumerate(texts) for line in (f"p{number} invoke add {text}", f"p{number} ok")]
+    whole, cut = OperationLines(data_records(*lines).history).lines([0, 2])
+    assert (texts[0] in whole, f"{texts[1][:79]}… -> ok" in cut) == (True, True)

@@ -891,6 +891,9 @@ def test_the_first_put_of_a_run_may_hide_one_and_a_read_of_nothing_shows_no_vers
     assert (found.type, found.ops) == ("shadowed-write", (2, 6, 10))
     (found,) = judge(*lines[:8], *dated).anomalies
     assert (found.type, found.ops) == ("shadowed-write", (2, 6))
+    early = of_key(3, put(3, "n2", 2, 3, 10))
+    (found,) = judge(*early, *lines, *dated).anomalies
+    assert (found.type, found.ops) == ("shadowed-write", (4, 8, 12))
 
 
 @pytest.mark.parametrize(("ends", "ops"), [(19, (4, 8, 12)), (20, (2, 8)), (21, (2, 7))])

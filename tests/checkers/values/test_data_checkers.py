@@ -1049,6 +1049,32 @@ def test_a_disk_that_is_taken_away_before_a_read_is_answered_excuses_a_late_elem
     assert types(verdict) == ([] if excused else ["stale-element"])
 
 
+def after_replace(*reads: str, loses: str = "true", copies: str = "3") -> Verdict:
+    """Judge a counter to which 5 and −2 were added before n3 was replaced, by reads of it afterwards."""
+    value = f'"operation": 0, "nodes": ["n3"], "parameters": {{"loses_disk": {loses}}}, "becomes": {{"n3": "replaced"}}'
+    added = ("p0 invoke add k=k.s 5", "p0 ok", "p0 invoke add k=k.s -2", "p0 ok")
+    lines = (*replicated(int(copies)), *added, f"-- replace {{{value}}}", *reads)
+    rows = data_records(*lines).history.to_pylist()
+    begun = [row | {"type": "invoke"} if row["f"] == "replace" else row for row in rows]
+    return Counter().check(Records.of(pa.Table.from_pylist(begun, schema=HISTORY)), limit_s=10)
+
+
+@pytest.mark.parametrize("sums", [("3", "0"), ("3", "5"), ("3", "null")])
+def test_a_sum_that_only_a_lost_disk_explains_is_undecided(sums):
+    verdict = after_replace(*leveled("QUORUM", "QUORUM", *sums))
+    assert verdict.valid == "unknown"
+    (doubt,) = verdict.doubts
+    assert (doubt.objects, "the first of them op 9" in doubt.text) == (("k.s",), True)
+    assert after_replace(*leveled("QUORUM", "ONE", *sums)).valid is True, "such a read owes no addition"
+    assert after_replace(*leveled("QUORUM", "QUORUM", "3", "3")).valid is True
+    assert after_replace(*leveled("QUORUM", "QUORUM", *sums), loses="false").valid in {False, "unknown"}
+
+
+def test_a_sum_that_no_lost_disk_explains_is_out_of_bounds():
+    verdict = after_replace(*leveled("QUORUM", "QUORUM", "6", "-3"))
+    assert (types(verdict), verdict.figures["out_of_bounds"], verdict.doubts) == (["counter-out-of-bounds"] * 2, 2, ())
+
+
 def test_a_level_that_is_none_is_an_error():
     with pytest.raises(HistoryError, match="SOME"):
         judge(SetFull(), *replicated(3), *SET, *leveled("SOME", "QUORUM", "[]", "[1]"))
