@@ -202,4 +202,5 @@ def _concerns(operation: PairedOperation, keyspace: str) -> bool:
     named = keyspace_of(operation.key)
     if named is None or named == keyspace:
         return True
-    return re.search(rf"\b{re.escape(keyspace)}\b", str(operation.argument["statement"])) is not None
+    # A name without quotes is the same in any case.
+    return re.search(rf"\b{re.escape(keyspace)}\b", str(operation.argument["statement"]), re.IGNORECASE) is not None

@@ -68,8 +68,9 @@ class Levels:
     def is_robbed(self, read: PairedOperation) -> bool:
         """Return whether the read would share a replica with every acknowledged addition, had no disk been taken away. Raises HistoryError as above."""
         kind = self.kind(read)
-        is_late = kind is not None and self.has_one_replication(read.key) and self.is_after_loss(read)
-        return is_late and self.owes_addition(read.key, kind, None)
+        if kind is None or not self.has_one_replication(read.key):
+            return False
+        return self.is_after_loss(read) and self.owes_addition(read.key, kind, None)
 
     def kind(self, read: PairedOperation) -> ReadKind | None:
         """Return at which level the read asked and where, and the level of additions; None: it does not say its levels."""

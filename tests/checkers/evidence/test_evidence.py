@@ -114,3 +114,22 @@ def test_a_part_that_is_sound_is_paired_though_another_is_not() -> None:
         evidence.operations({"insert"})
     with pytest.raises(HistoryError):
         evidence.paired()
+
+
+@pytest.mark.parametrize(
+    ("key", "statement", "concerned"),
+    [
+        ("j ", "DROP KEYSPACE k", True),
+        ("j ", "drop keyspace K", True),
+        ("j ", "ALTER TABLE k.t ADD c int", True),
+        ("j ", "DROP KEYSPACE kk", False),
+        ("j ", "select * from k.t", False),
+        ("k ", "DROP TABLE t", True),
+        ("", "DROP TABLE t", True),
+    ],
+)
+def test_a_statement_in_free_text_concerns_the_keyspaces_that_it_may_name(
+    key: str, statement: str, *, concerned: bool
+) -> None:
+    lines = [f'@1 p0 n1 invoke cql {key}{{"statement": "{statement}"}}', "@2 p0 n1 ok"]
+    assert bool(Evidence.of(judged(lines, [])).changes.texts("k")) is concerned
