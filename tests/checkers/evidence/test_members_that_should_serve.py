@@ -138,3 +138,47 @@ def test_operations_that_were_planned_and_never_begun_are_a_doubt():
     planned = note(1, "faults-planned", {"count": 0, "operations": 1})
     assert [doubt.kind for doubt in Faults().check(judged((planned,)), limit_s=5).doubts] == ["undecided"]
     assert Faults().check(judged((planned, *leaving("ok"))), limit_s=5).doubts == ()
+
+
+def operation(begins, ends, kind="ok", *, nodes=("n2",), **parameters):
+    value = {"operation": 2, "nodes": list(nodes), "parameters": parameters, "becomes": {}}
+    begin = note(begins, "upgrade", value, node=nodes[0], kind="invoke")
+    return [begin] if ends is None else [begin, note(ends, "upgrade", value, node=nodes[0], kind=kind)]
+
+
+@pytest.mark.parametrize(
+    ("ends", "kind", "up_again"), [(3000, "ok", True), (3000, "info", True), (3000, "fail", True), (None, "", False)]
+)
+def test_a_node_that_an_operation_takes_down_need_not_serve_meanwhile(ends, kind, up_again):
+    lines = operation(2000, ends, kind, takes_down=True)
+    membership = Notes(judged((members(0), *lines)).history).membership
+    times = [round(second * S) for second in (1, 2, 2.5, 3, 4)]
+    assert [membership.serves("n2", time) for time in times] == [True, False, False, up_again, up_again]
+    assert all(membership.serves(node, time) for node in ("n1", "n3") for time in times)
+    others = Notes(judged((members(0), *operation(2000, ends, kind))).history).membership
+    assert all(others.serves("n2", time) for time in times), "it goes on beside its work"
+
+
+@pytest.mark.parametrize(
+    ("begins_s", "ends_s", "changing"),
+    [(0, 1.9, False), (0, 2, True), (2.4, 2.5, True), (3.9, 5, True), (4, 5, False), (0, 9, True)],
+)
+def test_membership_changes_from_the_begin_of_an_operation_to_a_while_after_its_end(begins_s, ends_s, changing):
+    begins, ends = round(begins_s * S), round(ends_s * S)
+    for outcome in ("ok", "fail"):
+        membership = Notes(judged((members(0), *leaving(outcome))).history).membership
+        assert membership.is_changing(begins, ends, spread_ns=S) is changing, outcome
+    for outcome in ("info", None):
+        membership = Notes(judged((members(0), *leaving(outcome))).history).membership
+        assert membership.is_changing(begins, ends, spread_ns=S) is (ends_s >= 2), "it may go on for good"
+
+
+def test_of_the_notes_of_members_the_first_tells_what_is_expected_and_the_last_what_became_of_it():
+    planned = note(0, "faults-planned", {"count": 0}), note(0, "run-planned", {"restart": "none"})
+    boot = members(0).replace('"state":"normal"', '"state":"joining"')
+    ended = note(9000, "fault-ends", {"id": 0}), note(9000, "phase", {"phase": "main", "state": "ends"})
+    for last, stays in (("normal", True), ("left", False)):
+        others = members(4000, "operation"), members(5000, "heal", n3=last)
+        membership = Notes(judged((*planned, boot, *leaving("info"), *others, *ended)).history).membership
+        assert set(membership.initial.values()) == {"normal"}
+        assert [membership.serves("n3", at * S) for at in (1, 2, 8)] == [True, stays, stays]
