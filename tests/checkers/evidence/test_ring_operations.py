@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from schemaquake.checkers.evidence.topology_operations import TopologyOperation, read_operations
+from schemaquake.checkers.evidence.topology_operations import DiskLosses, TopologyOperation, read_operations
 
 Note = tuple[dict[str, Any], dict[str, Any]]
 
@@ -117,3 +117,52 @@ def test_what_is_no_map_says_nothing(damaged: Any) -> None:
 def test_an_attempt_that_is_no_map_is_left_out() -> None:
     one = {"outcome": "fail"}
     assert read(event(3), event(5, "ok", effect={"attempts": [None, one, "x"]})).attempts == [one]
+
+
+LOSING = {"loses_disk": True}
+REPLACED = [event(3, parameters=LOSING), event(5, "ok")]
+OPEN = [event(7, number=8, parameters=LOSING), event(9, "info", number=8)]
+KEEPING = [event(4, number=9), event(6, "ok", number=9)]
+
+
+def test_disks_may_be_lost_between_requests_by_operations_that_went_on_there() -> None:
+    losses = DiskLosses(read_operations([*REPLACED, *OPEN, *KEEPING]))
+    before, during, ending, after, late = (losses.around(time, time) for time in (2, 4, 5, 6, 20))
+    assert [one.lost_until(other) for one in (before, during, ending) for other in (during, ending, after, late)] == [
+        *(1, 1, 1, 2),
+        *(1, 1, 1, 2),
+        *(1, 1, 1, 2),
+    ]
+    assert [after.lost_until(after), after.lost_until(late), late.lost_until(late)] == [0, 1, 1], (
+        "it may go on for good"
+    )
+    assert (before.lost_until(before), late.lost_until(before)) == (0, 0)
+    assert losses.around(2, 4).lost_until(late) == 2, "a request that went on meanwhile"
+    assert (bool(losses), bool(DiskLosses(read_operations(KEEPING)))) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("node", "begins", "ends", "lost"),
+    [
+        ("n1", 0, 2, False),
+        ("n1", 0, 3, True),
+        ("n1", 4, 4, True),
+        ("n1", 5, 6, True),
+        ("n1", 6, 6, False),
+        ("n1", 6, 7, True),
+        ("n1", 20, 30, True),
+        ("n2", 0, 30, False),
+    ],
+)
+def test_the_disk_of_a_node_may_be_lost_from_the_begin_of_its_operation_to_its_end(
+    node: str, begins: int, ends: int, *, lost: bool
+) -> None:
+    assert DiskLosses(read_operations([*REPLACED, *OPEN])).between(node, begins, ends) is lost
+
+
+def test_an_operation_has_ended_from_its_end_on_whatever_its_outcome() -> None:
+    for outcome in ("ok", "fail", "info"):
+        assert [read(event(3), event(5, outcome)).has_ended(time) for time in (4, 5, 6)] == [False, True, True]
+    assert not read(event(3)).has_ended(9)
+    stopping = event(3, parameters={"stops_changes": True})
+    assert (read(stopping).stops_changes, read(event(3)).stops_changes) == (True, False)
