@@ -166,7 +166,7 @@ def _is_read_by_one_task(
 ) -> bool:
     """Return True for a file of some length that one task of a Spark on this machine will read as a whole."""
     is_here = engine == "spark" and (master is None or master.startswith("local"))
-    is_whole = memory_bytes is not None and reads_lean(checkers, engine="local")
+    is_whole = memory_bytes is not None and not _is_shareable(checkers)
     return is_here and is_whole and _is_long(subject, memory_bytes)
 
 
