@@ -3,7 +3,7 @@
 Judges each read of a table, of every phase and level. A row whose column differs from the value that the read asked for comes from no
 table. Of a read that names a part of the primary key alone, no more rows have one value of it than INSERTs may have written; that is
 judged where the key is known and nothing but INSERTs can have written rows; there a row, and an integer in it, must also come from an
-INSERT that was not refused. Columns of the key go by the names that they were created with, where no two of them can have had one name. All are doubts: an answer shows no cause, and a refusal may have been classified wrongly.
+INSERT that was not refused, and a row from one that had begun before the read was answered. Columns of the key go by the names that they were created with, where no two of them can have had one name. All are doubts: an answer shows no cause, and a refusal may have been classified wrongly.
 """
 
 from __future__ import annotations
@@ -73,18 +73,27 @@ def _with_names(operation: PairedOperation, born: Mapping[str, str]) -> PairedOp
 def _find_refused(
     inserts: Sequence[PairedOperation], table: SchemaObject, key: tuple[str, ...], reads: list[PairedOperation]
 ) -> Iterator[Doubt]:
-    """Yield the first read that lists what refused INSERTs alone can have written; what a condition refused another one wrote."""
+    """Yield the first read that lists what refused INSERTs alone, or those that began after it, can have written.
+
+    What a condition refused another one wrote.
+    """
     refused: dict[bytes, list[PairedOperation]] = {}
     possible: dict[bytes, list[PairedOperation]] = {}
     for insert in inserts:
         by_key = refused if insert.type == "fail" and insert.argument.get("form") != "conditional" else possible
         by_key.setdefault(freeze_columns(insert.argument["row"], key), []).append(insert)
-    for read in reads if refused else ():
+    for read in reads:
         for row in read.value["rows"]:
             frozen = freeze_columns(row, key) if set(key) <= row.keys() else b""
-            odd = [insert for insert in refused.get(frozen, ()) if _wrote_alone(insert, row, possible.get(frozen, ()))]
+            early = [insert for insert in possible.get(frozen, ()) if not read.entirely_before(insert)]
+            odd = [insert for insert in refused.get(frozen, ()) if _wrote_alone(insert, row, early)]
             if odd:
                 text = f"op {read.index} lists what op {odd[0].index} alone can have written, which was refused"
+                yield Doubt("undecided", text, (table.key,))
+                return
+            if frozen in possible and not early:
+                first = possible[frozen][0]
+                text = f"op {read.index} lists a row of which op {first.index} was the first INSERT, which began only after it was answered"
                 yield Doubt("undecided", text, (table.key,))
                 return
 

@@ -116,6 +116,8 @@ def test_more_rows_of_one_partition_than_were_written_are_a_doubt(lines: list[li
 
 
 REFUSED = "fail InvalidRequest: it cannot be done"
+LATER = insert(60, k=3, q=0)
+SHOWN = read({"k": 3, "q": 0})
 CONDITIONAL = insert(26, REFUSED, k=3, q=0, v="a")[0].replace('"row"', '"form":"conditional","row"')
 
 
@@ -139,9 +141,26 @@ CONDITIONAL = insert(26, REFUSED, k=3, q=0, v="a")[0].replace('"row"', '"form":"
             [RENAME, insert(26, REFUSED, k=3, q=0), read({"k": 3, "b": 0})], 1, id="a key that may be renamed"
         ),
         pytest.param([TEXT, insert(26, REFUSED, k=3, q=0), read({"k": 3, "q": 0})], 0, id="free text"),
+        pytest.param([insert(26, REFUSED, k=3, q=0), SHOWN, LATER], 1, id="refused, and asked for again"),
     ],
 )
 def test_a_row_that_refused_inserts_alone_can_have_written_is_a_doubt(lines: list[list[str]], count: int) -> None:
+    assert len(doubts(TABLE, ONE, *lines)) == count
+
+
+@pytest.mark.parametrize(
+    ("lines", "count"),
+    [
+        pytest.param([SHOWN, LATER], 1, id="it began after the read"),
+        pytest.param([SHOWN, insert(60, "info Timeout", k=3, q=0)], 1, id="of unknown outcome"),
+        pytest.param([insert(26, k=3, q=0), SHOWN, LATER], 0, id="the second of the key"),
+        pytest.param([insert(26, "info Timeout", k=3, q=0), SHOWN, LATER], 0, id="perhaps the second"),
+        pytest.param([[SHOWN[0], LATER[0], SHOWN[1].replace("@41", "@60"), LATER[1]]], 0, id="it began meanwhile"),
+        pytest.param([read({"k": 1, "q": 0}), LATER], 0, id="another row is there"),
+        pytest.param([TEXT, SHOWN, LATER], 0, id="free text"),
+    ],
+)
+def test_a_row_that_is_shown_before_its_first_insert_began_is_a_doubt(lines: list[list[str]], count: int) -> None:
     assert len(doubts(TABLE, ONE, *lines)) == count
 
 
