@@ -5,7 +5,7 @@ keyspace, table, column, type, function or aggregate, although its CREATE or ADD
 began and nothing can have dropped or renamed it before the operation ended. Where every node merges changes by itself, a coordinator may learn of one later: at
 the latest when it asks another node for what it lacks. How long it waits before it does (`pull_delay_s` of the system) is
 in the note `run-planned`; the time counts from the acknowledgement, or from the last fault or start that may have kept the
-change away. A shorter ignorance is counted in the statistics. A statement that was refused for any other reason, and that
+change away. A shorter ignorance is counted in the statistics, and is a doubt if the coordinator itself had acknowledged a change of the object before. A statement that was refused for any other reason, and that
 nothing can have been wrong with, is a doubt (`schemaquake.checkers.rows.refused_statements`).
 Finds: `invisible-change`. Source: CASSANDRA-5904, CASSANDRA-18291 (a version is announced before its schema is known),
 CASSANDRA-15899; ScyllaDB, Making Schema Changes Safe with Raft ("you may not see the tables you just created").
@@ -26,7 +26,7 @@ from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.node_schemas import PHASES
 from schemaquake.checkers.evidence.notes import Notes
 from schemaquake.checkers.evidence.operations import PairedOperation
-from schemaquake.checkers.evidence.schema_changes import SchemaChanges, SchemaObject, target
+from schemaquake.checkers.evidence.schema_changes import SchemaChanges, SchemaObject, certainly_applied, target
 from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import listing
@@ -102,6 +102,8 @@ class _Ignorance:
     operation: PairedOperation
     lasted: int
     removals: tuple[PairedOperation, ...] = ()
+    own: PairedOperation | None = None
+    """A change of it that this coordinator itself had acknowledged, and cannot have lost since."""
 
 
 class Visibility:
@@ -129,7 +131,8 @@ class Visibility:
                 if since is not None:
                     lasted = operation.invoked - since
                     open_ones = _open_removals(evidence, subject, operation)
-                    found.setdefault(subject, []).append(_Ignorance(change, operation, lasted, tuple(open_ones)))
+                    own = _own_change(evidence, subject, operation)
+                    found.setdefault(subject, []).append(_Ignorance(change, operation, lasted, tuple(open_ones), own))
         tally = Tally(self.name)
         for subject, answers in sorted(found.items(), key=lambda one: (one[0].table, one[0].column or "")):
             tally.judge(_judge_answers(subject, answers, evidence.notes.pull_delay_s))
@@ -189,12 +192,7 @@ def _certain_change(evidence: Evidence, subject: _Subject, operation: PairedOper
     makers: Iterable[PairedOperation] = creates
     breakers = _removals(changes, subject)
     if subject.column is not None:
-        makers = [
-            change
-            for change in changes.on(subject.table)
-            if (change.f == "add-column" and change.argument["column"][0] == subject.column)
-            or (change.f == "create-table" and any(name == subject.column for name, *_ in change.argument["columns"]))
-        ]
+        makers = [change for change in changes.on(subject.table) if _gives(change, subject.column)]
         # Of several CREATEs another one may be the table's.
         breakers += creates if len(creates) > 1 else []
     open_ones = _open_removals(evidence, subject, operation)
@@ -205,6 +203,37 @@ def _certain_change(evidence: Evidence, subject: _Subject, operation: PairedOper
             return None
     known = [change for change in makers if change.acknowledged and change.entirely_before(operation)]
     return min(known, key=lambda change: change.completed or 0, default=None)
+
+
+def _own_change(evidence: Evidence, subject: _Subject, operation: PairedOperation) -> PairedOperation | None:
+    """Return the last change of the subject that the coordinator had acknowledged, with neither a fault nor a start of it since.
+
+    It had the subject then, whichever nodes learn of it later.
+    """
+    assert operation.completed is not None
+    notes = evidence.notes
+    changes = [
+        change
+        for change in evidence.changes.on(subject.table)
+        if change.node == operation.node
+        and certainly_applied(change)
+        and change.entirely_before(operation)
+        and (subject.column is None or _gives(change, subject.column))
+        and not any(
+            start.node == operation.node and change.invoked <= start.time <= operation.completed
+            for start in notes.starts
+        )
+        and not notes.active(change.invoked, operation.completed)
+        and not notes.membership.is_changing(change.invoked, operation.completed, spread_ns=0)
+    ]
+    return max(changes, key=lambda change: change.completed or 0, default=None)
+
+
+def _gives(change: PairedOperation, column: str) -> bool:
+    """Tell if the change made this column."""
+    if change.f == "add-column":
+        return bool(change.argument["column"][0] == column)
+    return change.f == "create-table" and any(name == column for name, *_ in change.argument["columns"])
 
 
 def _removals(changes: SchemaChanges, subject: _Subject) -> list[PairedOperation]:
@@ -249,6 +278,11 @@ def _judge_answers(
 ) -> Anomaly | Doubt | None:
     limit_s = _SPREAD_S + (pull_delay_s or 0)
     late = [answer for answer in answers if answer.lasted > limit_s * S]
+    own = [(one.operation, one.own) for one in answers if one.own is not None and not one.removals]
+    if not late and own:
+        first, change = own[0]
+        text = f"{first.node} did not know it in op {first.index}, after it had acknowledged op {change.index}"
+        return Doubt("undecided", text, (subject.table.key,))
     if not late:
         return None
     proven = [answer for answer in late if not answer.removals]

@@ -32,6 +32,7 @@ __all__ = ["Observed"]
 
 _CHANGES: Final = SCHEMA_CHANGES | {"cql"}
 _WRITES: Final = ("insert", "delete-row", "truncate", "write", "cas", "add", "txn", "batch", "put")
+_DATA: Final = ("write", "cas", "add", "txn", "batch", "put", "write-rows")
 
 
 class Observed:
@@ -55,6 +56,8 @@ class Observed:
         tally.doubt(*_list_unread_nodes(records), *_list_shortened_phases(evidence.notes), *find_gaps(evidence))
         if _are_rows_to_be_read(evidence, paired) and not _have_rows_been_read(paired):
             tally.doubt(Doubt("unread", "rows were written and never read after the cluster settled"))
+        if _is_data_unread(evidence, paired):
+            tally.doubt(Doubt("unread", "data were written, and nothing was read after the cluster settled"))
         return tally.verdict(
             operations=len(paired),
             by_f=counts,
@@ -139,6 +142,17 @@ def _are_rows_to_be_read(evidence: Evidence, paired: pa.Table) -> bool:
         for _, keyspace, name in (*schema.stored(), *schema.live)
     }
     return any(table in shown or not evidence.changes.drops(SchemaObject("table", *table)) for table in sorted(tables))
+
+
+def _is_data_unread(evidence: Evidence, paired: pa.Table) -> bool:
+    """Tell if clients wrote data other than rows of races, and asked for nothing any more in the final phases."""
+    began = evidence.notes.began("final-settled")
+    written = pc.and_(pc.equal(paired["type"], "ok"), pc.is_in(paired["f"], value_set=pa.array(_DATA)))
+    if began is None or not pc.any(written).as_py():
+        return False
+    history = plain(evidence.history.select(["time", "process", "f"]))
+    late = history.filter(pc.and_(pc.greater_equal(history["time"], began), pc.not_equal(history["process"], NEMESIS)))
+    return not len(late)
 
 
 def _have_rows_been_read(paired: pa.Table) -> bool:

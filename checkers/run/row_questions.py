@@ -2,7 +2,7 @@
 
 A statement names what every one of its kind names, at a level of consistency that there is. Its label is that of the phase in which it was asked.
 A server takes none that names a column which no operation can have given the table, an INSERT without the whole key, or an
-option that no release knows. A read lists the columns that it asked for.
+option that no release knows. A read lists the columns that it asked for. Once nodes have settled, no table answers that is certainly not there.
 
 For histories with the conductor's notes alone, as `schemaquake.checkers.run.questions`, which it stands beside. Thrift servers take columns that
 nothing declared, so that columns and keys are judged for CQL alone.
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.operations import PairedOperation
-from schemaquake.checkers.evidence.schema_changes import SchemaObject
+from schemaquake.checkers.evidence.schema_changes import SchemaChanges, SchemaObject, certainly_applied
 from schemaquake.checkers.findings.explanation import listing
 
 __all__ = ["find_strange_row_questions"]
@@ -68,6 +68,7 @@ def find_strange_row_questions(evidence: Evidence) -> Iterator[str]:
     for operation in operations:
         yield from _find_shapeless(operation)
     yield from _find_mislabelled(evidence, operations)
+    yield from _find_answers_of_absent(evidence, operations)
     yield from _find_unknown_options(evidence)
     if _is_thrift(evidence):
         return
@@ -131,6 +132,58 @@ def _label(operation: PairedOperation) -> str | None:
 
 def _when(operation: PairedOperation, times: Sequence[int], phase: str) -> str:
     return f"when {phase}" if times[0] <= operation.invoked <= times[-1] else f"at another time than when {phase}"
+
+
+# ── dropped tables ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _find_answers_of_absent(evidence: Evidence, operations: Sequence[PairedOperation]) -> Iterator[str]:
+    """Yield, for each table, the first statement of a final phase that was acknowledged although the table was certainly not there."""
+    whys: dict[tuple[str, str], PairedOperation | str | None] = {}
+    for operation in operations:
+        asked = operation.argument
+        if operation.type != "ok" or _label(operation) not in _FINAL or not {"keyspace", "table"} <= asked.keys():
+            continue
+        place = (asked["keyspace"], asked["table"])
+        why = whys[place] if place in whys else _find_absence(evidence.changes, *place)
+        whys[place] = why
+        if isinstance(why, PairedOperation) and why.entirely_before(operation):
+            why = f"op {why.index} had dropped {'.'.join(place)}"
+        if isinstance(why, str):
+            whys[place] = None
+            yield f"op {operation.index} was acknowledged, and {why}"
+
+
+def _find_absence(changes: SchemaChanges, keyspace: str, name: str) -> PairedOperation | str | None:
+    """Return the DROP after which no relation of that name can be there, or why there was never one; None: there may be one."""
+    if changes.texts(keyspace):
+        return None
+    whole = SchemaObject("keyspace", keyspace, "")
+    made = [one for kind in ("table", "view") if changes.creates(one := SchemaObject(kind, keyspace, name))]
+    last = _find_last_drop(changes, whole)
+    if last is None and not made and any(create.acknowledged for create in changes.creates(whole)):
+        return f"no operation can have created {keyspace}.{name}"
+    drops = [_find_last_drop(changes, one) for one in made]
+    if last is None and drops and None not in drops:
+        last = max((drop for drop in drops if drop is not None), key=_answered)
+    return last
+
+
+def _find_last_drop(changes: SchemaChanges, subject: SchemaObject) -> PairedOperation | None:
+    """Return the first DROP of an object that certainly came after each CREATE of it; None: there is none."""
+    creates = changes.creates(subject)
+    return next(
+        (
+            drop
+            for drop in changes.drops(subject)
+            if creates and certainly_applied(drop) and all(create.entirely_before(drop) for create in creates)
+        ),
+        None,
+    )
+
+
+def _answered(operation: PairedOperation) -> int:
+    return operation.completed or operation.invoked
 
 
 # ── columns ──────────────────────────────────────────────────────────────────────────────────────────────────────────

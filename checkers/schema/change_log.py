@@ -34,7 +34,13 @@ from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import listing, phase_text, seconds
 from schemaquake.checkers.findings.limits import LIMITS
-from schemaquake.checkers.schema.epochs import Epoch, find_older_epochs, read_epochs, started_between
+from schemaquake.checkers.schema.epochs import (
+    Epoch,
+    find_older_epochs,
+    find_standing_epochs,
+    read_epochs,
+    started_between,
+)
 from schemaquake.checkers.schema.group_state import find_strange_groups, find_strange_logs
 from schemaquake.checkers.schema.judge import Findings, judge
 from schemaquake.checkers.schema.node_logs import Change, NodeLog, spaced
@@ -84,6 +90,7 @@ def _find(
 ) -> Findings:
     yield from unread
     yield from find_older_epochs(epochs, case.notes)
+    yield from find_standing_epochs(epochs, case)
     if not logs:
         return
     yield from _forked(logs)

@@ -4,14 +4,17 @@ Judges the epochs of all readings of nodes whose system orders its schemas by ep
 log of changes that a client can read: `schemaquake.checkers.schema.change_log` judges the others by their logs. An epoch is
 on the node's disk before it is in force, so a final reading is never behind an earlier one, with or without a restart in
 between. A reading while the run goes on is compared only if the node cannot have been started since: it may be answered
-while the node still applies what it has on disk.
+while the node still applies what it has on disk. An epoch that did not grow by every change that the node itself acknowledged
+between two readings is a doubt.
 Finds: `forgotten-change`. Source: CEP-21, "the log is the source of truth, in order of epochs".
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any, NamedTuple
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
 
 import orjson
 import pyarrow as pa
@@ -20,13 +23,18 @@ import pyarrow.compute as pc
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.node_schemas import GROUP_HISTORY, PHASES
 from schemaquake.checkers.evidence.notes import Notes
+from schemaquake.checkers.evidence.operations import PairedOperation
+from schemaquake.checkers.evidence.schema_changes import certainly_applied
 from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import seconds
 from schemaquake.checkers.schema.judge import Findings
-from schemaquake.harness.model.verdict import Anomaly
+from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
+from schemaquake.harness.model.verdict import Anomaly, Doubt
 
-__all__ = ["Epoch", "find_older_epochs", "read_epochs", "started_between"]
+__all__ = ["Epoch", "find_older_epochs", "find_standing_epochs", "read_epochs", "started_between"]
+
+_MAY_DO_NOTHING: Final = frozenset({"alter-options", "alter-view", "alter-keyspace"})
 
 
 class Epoch(NamedTuple):
@@ -52,6 +60,37 @@ def find_older_epochs(epochs: Mapping[str, list[Epoch]], notes: Notes) -> Findin
     """Yield a finding for each node that showed an older epoch than before, None for each other node."""
     for found in epochs.values():
         yield _find_older(found, notes)
+
+
+def find_standing_epochs(epochs: Mapping[str, list[Epoch]], case: Evidence) -> Iterator[Doubt]:
+    """Yield a doubt for each node whose epoch grew by less than the changes that it acknowledged between two of its readings.
+
+    Each change is an epoch of its own, later than all that the node had shown before it was asked, and the node has applied
+    it when it acknowledges it. While nodes become another release, not all of them keep a log yet.
+    """
+    if case.notes.upgrades.operations:
+        return
+    for node, found in epochs.items():
+        acked = [one for one in case.changes.all if one.node == node and _takes_an_epoch(one)]
+        invoked = sorted(change.invoked for change in acked)
+        completed = sorted(change.completed or change.invoked for change in acked)
+        # Of two readings at a and b, at least (answered before b) - (asked by a) changes lie between them. Which reading
+        # makes most of this is the one with the least (asked by a) - (its epoch).
+        since, least = found[0], bisect_right(invoked, found[0].time) - found[0].epoch
+        for before, now in pairwise(found):
+            owed = bisect_left(completed, now.time) - now.epoch
+            # One that went back is judged elsewhere, or was just started.
+            if owed > least and now.epoch >= before.epoch:
+                text = f"{node} acknowledged {owed - least} more changes than epochs passed from {seconds(since.time)} (epoch {since.epoch}) to {seconds(now.time)} (epoch {now.epoch})"
+                yield Doubt("undecided", text)
+                break
+            begun = bisect_right(invoked, now.time) - now.epoch
+            if begun < least or now.epoch < before.epoch:
+                since, least = now, begun
+
+
+def _takes_an_epoch(change: PairedOperation) -> bool:
+    return certainly_applied(change) and change.f in SCHEMA_CHANGES - _MAY_DO_NOTHING
 
 
 def started_between(notes: Notes, node: str, begins: int, ends: int) -> bool:

@@ -74,6 +74,7 @@ class Membership:
             *_list_contradictions(case),
             *_list_strange_places(case),
             *_list_strange_directories(case),
+            *_list_changed_members(case),
             *_list_doubles(case),
         )
         tally.doubt(*_list_answers_of_the_gone(case), *_list_returns(case), *_list_lingering(case))
@@ -261,6 +262,24 @@ def _list_strange_directories(case: _Case) -> Iterator[Doubt]:
     for address, host_ids in sorted(told.items()):
         if len(host_ids) > 1:
             yield Doubt("undecided", f"directories differ in the host id of {address}")
+
+
+def _list_changed_members(case: _Case) -> Iterator[Doubt]:
+    """Yield a doubt for each member whose host id, tokens or place all accounts of one phase tell otherwise than all of the other.
+
+    Nothing changes the ring between the final readings, and a restart changes neither. Nodes of two releases may differ.
+    """
+    if not case.settled or case.evidence.notes.upgrades.operations:
+        return
+    told: dict[str, dict[str, set[Any]]] = {}
+    for account in case.read:
+        for address, member in account.members.items():
+            identity = (*_identity(member, by_id=True), member.get("dc"), member.get("rack"))
+            told.setdefault(address, {}).setdefault(account.phase, set()).add(identity)
+    for address, phases in sorted(told.items()):
+        shown = [identities for identities in phases.values() if len(identities) == 1]
+        if len(shown) > 1 and len(set.union(*shown)) > 1:
+            yield Doubt("undecided", f"{address} has another host id, other tokens or another place after the restart")
 
 
 def _list_answers_of_the_gone(case: _Case) -> Iterator[Doubt]:

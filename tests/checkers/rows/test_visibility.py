@@ -241,3 +241,30 @@ def test_a_coordinator_that_does_not_know_a_keyspace_type_or_function_in_time_is
 )
 def test_a_refusal_that_says_nothing_of_an_acknowledged_object_is_no_finding(what: str, error: str) -> None:
     assert verdict(OBJECTS, [f"@20000 p7 n3 invoke {what}", f"@20010 p7 n3 {error}"]).anomalies == ()
+
+
+OWN = "had acknowledged op 1"
+
+
+@pytest.mark.parametrize("error", [NO_TABLE, NO_COLUMN.replace("name c", "name v")])
+def test_a_coordinator_that_does_not_know_what_it_acknowledged_itself_is_a_doubt(error: str) -> None:
+    judgement = verdict(asked(1_200, error, node="n1"))
+    assert (judgement.valid, [doubt.objects for doubt in judgement.doubts]) == ("unknown", [("k.t",)])
+    assert OWN in judgement.doubts[0].text
+    assert verdict(asked(1_200, error, node="n2")).valid is True
+    assert verdict(asked(20_000, NO_TABLE, node="n1")).valid is False
+
+
+@pytest.mark.parametrize(
+    "excuse",
+    [
+        fault("n1", begins=1_150, ends=1_160),
+        ['@1150 -- n1 info node-start {"phase": "fault", "served": true, "seconds": 0.01}'],
+        ["@1110 p1 n2 invoke drop-table k.t", "@1120 p1 n2 ok"],
+        ["@1110 p1 n2 invoke drop-table k.t", "@1120 p1 n2 info timed out"],
+    ],
+)
+def test_a_coordinator_may_have_lost_what_it_acknowledged(excuse: Sequence[str]) -> None:
+    judgement = verdict(excuse, asked(1_200, node="n1"))
+    assert not any("had acknowledged" in doubt.text for doubt in judgement.doubts)
+    assert judgement.anomalies == ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -355,3 +356,46 @@ def test_of_several_options_that_no_table_has_the_first_change_is_named() -> Non
         )
     ]
     assert strange(*twice) == ["op 5 was acknowledged, and no table has an option ghost20"]
+
+
+DROP = ("@30 p1 n1 invoke drop-table k.t", "@31 p1 n1 ok")
+
+
+@pytest.mark.parametrize("end", [DROP, ("@30 p1 n1 invoke drop-keyspace k", "@31 p1 n1 ok")])
+def test_a_table_that_was_dropped_answers_nobody_once_nodes_have_settled(end: Sequence[str]) -> None:
+    (said,) = strange(*end, *read(), *read(at=130))
+    assert re.fullmatch(r"op \d+ was acknowledged, and op \d+ had dropped k\.t", said)
+    refused = asked("read-rows", READ, at=120, end="fail InvalidRequest: unconfigured table t")
+    assert strange(*end, *refused) == []
+    assert strange(*read()) == []
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        (DROP[0], "@31 p1 n1 info timed out"),
+        (DROP[0], "@31 p1 n1 fail InvalidRequest: no"),
+        (*DROP, "@32 p1 n1 invoke create-table k.t a:int* c:int+ x:int", "@33 p1 n1 ok"),
+        (*DROP, "@32 p1 n1 invoke create-table k.t a:int* c:int+ x:int", "@33 p1 n1 info timed out"),
+        ("@30 p2 n2 invoke create-table k.t a:int* c:int+ x:int", *DROP, "@33 p2 n2 ok"),
+        (
+            *DROP,
+            '@32 p2 n1 invoke create-view k.t {"base": "s", "primary_key": ["a", "c"]}',
+            "@33 p2 n1 info timed out",
+        ),
+        (*DROP, '@32 p1 n1 invoke cql k {"statement": "CREATE TABLE t (a int PRIMARY KEY)"}', "@33 p1 n1 ok"),
+        ("@30 p1 n1 invoke drop-table k.s", "@31 p1 n1 ok"),
+    ],
+)
+def test_a_table_that_may_be_there_again_answers(end: Sequence[str]) -> None:
+    assert not any("had dropped" in said for said in strange(*end, *read()))
+
+
+def test_a_table_that_nothing_created_answers_nobody_once_nodes_have_settled() -> None:
+    other = {"keyspace": "k", "table": "s", "columns": ["a"], "consistency": "ALL", "phase": "settled"}
+    lines = asked("read-rows", other, at=120, answer={**other, "rows": []}, key="k.s")
+    (said,) = strange(*lines)
+    assert said.endswith("was acknowledged, and no operation can have created k.s")
+    assert strange(*lines, table=()) == []  # the keyspace may be older than the history
+    view = ['@5 p0 n1 invoke create-view k.s {"base": "t", "primary_key": ["a", "c"]}', "@6 p0 n1 info timed out"]
+    assert not any("can have created" in one for one in strange(*view, *lines))

@@ -183,7 +183,7 @@ def epochs(phase: str, **nodes: int) -> list[str]:
             [running(900, "n1", 8), running(950, "n1", 7), epochs("settled", n1=9)], ("n1",), id="while it runs"
         ),
         pytest.param(
-            [running(900, "n1", 8), running(950, "n2", 7), epochs("settled", n1=8, n2=8)], (), id="another node"
+            [running(900, "n1", 8), running(950, "n2", 7), epochs("settled", n1=9, n2=9)], (), id="another node"
         ),
         pytest.param(
             [running(900, "n1", 8), epochs("restarted", n1=7)], ("n1",), id="over a restart, without a settled reading"
@@ -199,7 +199,7 @@ def test_an_epoch_that_goes_back_is_a_change_forgotten(readings: list[list[str]]
 
 def test_a_node_that_has_just_been_started_may_still_apply_its_epochs_while_the_run_goes_on() -> None:
     start = '@940 -- n1 info node-start {"phase": "fault", "served": true, "seconds": 0.02}'
-    readings = [running(900, "n1", 8), running(950, "n1", 7), epochs("settled", n1=8, n2=8)]
+    readings = [running(900, "n1", 8), running(950, "n1", 7), epochs("settled", n1=9, n2=9)]
     history = (start, *CALLS, FINAL)
     assert verdict(*readings, history=history).valid is True
     assert verdict(*readings, history=history[1:]).valid is False
@@ -384,3 +384,45 @@ def _without(line: str, text: str) -> str:
     told_of = orjson.loads(brace + after)
     changes = [change for change in told_of["changes"] if text not in change[2]]
     return before + orjson.dumps({**told_of, "changes": changes}).decode()
+
+
+# ── epochs that do not grow ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def created(at: int, name: str, node: str = "n1", answer: str = "ok") -> list[str]:
+    return [f"@{at} p{at} {node} invoke create-table k.{name} a:int*", f"@{at + 5} p{at} {node} {answer}"]
+
+
+TWO = [*created(910, "x"), *created(920, "y")]
+
+
+@pytest.mark.parametrize(
+    ("history", "readings", "valid"),
+    [
+        pytest.param(TWO, [(900, 8), (950, 10)], True, id="an epoch for each change"),
+        pytest.param(TWO, [(900, 8), (950, 12)], True, id="changes of others, too"),
+        pytest.param(TWO, [(900, 8), (950, 9)], "unknown", id="too few"),
+        pytest.param(TWO, [(900, 8), (918, 9), (922, 9), (950, 9)], "unknown", id="over several readings"),
+        pytest.param(TWO, [(912, 9), (950, 9)], "unknown", id="asked after the first reading alone"),
+        pytest.param(TWO, [(912, 9), (950, 10)], True, id="one under way at the first reading"),
+        pytest.param(TWO, [(900, 8), (922, 9)], True, id="one under way at the last reading"),
+        pytest.param(
+            [*TWO[:2], *created(920, "y", "n2")], [(900, 8), (950, 9)], True, id="acknowledged by another node"
+        ),
+        pytest.param(
+            [*TWO[:2], *created(920, "y", answer="info no")], [(900, 8), (950, 9)], True, id="of unknown outcome"
+        ),
+        pytest.param(
+            [*TWO[:2], "@920 p3 n1 invoke alter-options k.x comment=a", "@925 p3 n1 ok"],
+            [(900, 8), (950, 9)],
+            True,
+            id="one that may change nothing",
+        ),
+    ],
+)
+def test_an_epoch_grows_by_every_change_that_its_node_acknowledged(
+    history: Sequence[str], readings: Sequence[tuple[int, int]], valid: object
+) -> None:
+    shown = [running(at, "n1", epoch) for at, epoch in readings]
+    found = verdict(*shown, epochs("settled", n1=90, n2=90), history=(*history, FINAL))
+    assert (found.anomalies, found.valid) == ((), valid), found.doubts

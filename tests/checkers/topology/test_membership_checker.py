@@ -499,3 +499,24 @@ def test_a_node_that_showed_its_schema_and_no_ring_is_in_doubt(phase):
 def test_readings_without_any_account_of_the_ring_are_not_judged():
     result = verdict([], ["settled n1,n2,n3 keyspace k"])
     assert [doubt.kind for doubt in result.doubts] == ["nothing-to-judge"]
+
+
+def other(node, phase, **changes):
+    """An account in which n2 is told otherwise."""
+    row, _, definition = account(node, FOUNDERS, phase=phase).partition("{")
+    told = orjson.loads("{" + definition)
+    (told["self"] if node == "n2" else told["peers"][ADDRESS["n2"]]).update(changes)
+    return row + orjson.dumps(told).decode()
+
+
+@pytest.mark.parametrize("changes", [{"tokens": ["5"]}, {"host_id": "h9"}, {"rack": "r9"}])
+def test_a_member_that_all_tell_otherwise_after_the_restart_is_in_doubt(changes):
+    settled = [account(node, FOUNDERS, phase="settled") for node in FOUNDERS]
+    restarted = [other(node, "restarted", **changes) for node in FOUNDERS]
+    assert verdict([], [*settled, *(account(node, FOUNDERS, phase="restarted") for node in FOUNDERS)]).doubts == ()
+    (doubt,) = verdict([], [*settled, *restarted]).doubts
+    assert doubt.text.startswith(ADDRESS["n2"])
+    alike = [other(node, phase, **changes) for phase in ("settled", "restarted") for node in FOUNDERS]
+    assert verdict([], alike).doubts == ()
+    open_to_doubt = operation("move", {"n2": "normal"}, "info")
+    assert not any("after the restart" in one.text for one in verdict(open_to_doubt, [*settled, *restarted]).doubts)

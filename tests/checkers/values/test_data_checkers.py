@@ -1078,3 +1078,22 @@ def test_a_sum_that_no_lost_disk_explains_is_out_of_bounds():
 def test_a_level_that_is_none_is_an_error():
     with pytest.raises(HistoryError, match="SOME"):
         judge(SetFull(), *replicated(3), *SET, *leveled("SOME", "QUORUM", "[]", "[1]"))
+
+
+def test_an_element_that_a_read_shows_before_anybody_asked_to_add_it_is_unexpected():
+    early = ["@1 p0 invoke add 1", "@2 p0 ok", "@3 p1 invoke read", "@4 p1 ok [1,2]", "@5 p0 invoke add 2", "@6 p0 ok"]
+    late = ["@7 p1 invoke read", "@8 p1 ok [1,2]"]
+    (found,) = judge(SetFull(), *early, *late).anomalies
+    assert (found.type, found.evidence["element"]) == ("unexpected-element", 2)
+    assert "nobody added it before" in found.explanation
+    twin = [line.replace("@4 p1 ok", "@5 p1 ok") for line in early]
+    assert judge(SetFull(), *sorted(twin, key=lambda line: int(line[1])), *late).valid is True
+
+
+def test_a_short_read_among_long_ones_may_be_the_early_one():
+    lines = [
+        *("@1 p1 invoke read", "@2 p2 invoke read", "@3 p2 ok [2]", "@5 p0 invoke add 2", "@6 p0 ok", "@9 p1 ok [2]"),
+        *("@10 p1 invoke read", "@11 p1 ok [2]"),
+    ]
+    (found,) = judge(SetFull(), *lines).anomalies
+    assert (found.type, found.ops) == ("unexpected-element", (1,))
