@@ -280,8 +280,8 @@ def _judge_answers(
     late = [answer for answer in answers if answer.lasted > limit_s * S]
     own = [(one.operation, one.own) for one in answers if one.own is not None and not one.removals]
     if not late and own:
-        first, change = own[0]
-        text = f"{first.node} did not know it in op {first.index}, after it had acknowledged op {change.index}"
+        ignorant, change = own[0]
+        text = f"{ignorant.node} did not know it in op {ignorant.index}, after it had acknowledged op {change.index}"
         return Doubt("undecided", text, (subject.table.key,))
     if not late:
         return None
