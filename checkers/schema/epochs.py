@@ -71,7 +71,7 @@ def find_standing_epochs(epochs: Mapping[str, list[Epoch]], case: Evidence) -> I
     if case.notes.upgrades.operations:
         return
     for node, found in epochs.items():
-        acked = [one for one in case.changes.all if one.node == node and _takes_an_epoch(one)]
+        acked = [one for one in case.changes.possible if one.node == node and _takes_an_epoch(one)]
         invoked = sorted(change.invoked for change in acked)
         completed = sorted(change.completed or change.invoked for change in acked)
         # Of two readings at a and b, at least (answered before b) - (asked by a) changes lie between them. Which reading
