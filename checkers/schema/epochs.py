@@ -24,7 +24,6 @@ from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.node_schemas import GROUP_HISTORY, PHASES
 from schemaquake.checkers.evidence.notes import Notes
 from schemaquake.checkers.evidence.operations import PairedOperation
-from schemaquake.checkers.evidence.schema_changes import certainly_applied
 from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import seconds
@@ -90,7 +89,9 @@ def find_standing_epochs(epochs: Mapping[str, list[Epoch]], case: Evidence) -> I
 
 
 def _takes_an_epoch(change: PairedOperation) -> bool:
-    return certainly_applied(change) and change.f in SCHEMA_CHANGES - _MAY_DO_NOTHING
+    """Tell if a change was acknowledged and cannot have done nothing; with IF [NOT] EXISTS its coordinator may take another's for its own."""
+    may_do_nothing = change.argument.get("if_exists") or change.argument.get("if_not_exists")
+    return change.acknowledged and not may_do_nothing and change.f in SCHEMA_CHANGES - _MAY_DO_NOTHING
 
 
 def started_between(notes: Notes, node: str, begins: int, ends: int) -> bool:

@@ -11,7 +11,7 @@ before the restart, because the newest may still be on their way.
 
 A log that begins with epoch 1 has an entry for every change that was acknowledged and cannot have done nothing: one of options may,
 and one with IF [NOT] EXISTS. Entries that no log can have are doubts: of no kind, of one id and two kinds, and changes of the ring while
-nobody changed it. An id twice in a row is none: 6.0-alpha2 commits a change again whose answer was late, and it then changes nothing. With another
+nobody changed it, and changes that one node asked for one after another in another order. An id twice in a row is none: 6.0-alpha2 commits a change again whose answer was late, and it then changes nothing. With another
 change of the schema in between, what that one made is changed again by a statement that had been carried out before it.
 """
 
@@ -45,6 +45,10 @@ _SNAPSHOTS: Final = frozenset({"2", "3"})
 _SCHEMA: Final = frozenset({"4"}) | SCHEMA_CHANGES
 """Kinds of entries that change the schema: servers have one for all, simulated clusters one for each statement."""
 _KIND: Final = re.compile(r"\d{1,3}|[A-Za-z][A-Za-z_-]*")
+_SPELLED: Final = re.compile(r"([A-Za-z]\w*)-(\d+)")
+"""An id of an entry of a simulated cluster: the node, and the number of the change that it asked for."""
+_BITS: Final = 56
+"""Bits of a server's id of an entry that are the number; those before them are the node's."""
 _NAMED: Final = re.compile(r"=[\w-]+ \((\w+)(?:, (\w+))?\)")
 """What a change in the log names: `AlterSchema{schemaTransformation=DropColumns (ks, t)}`."""
 _MAY_DO_NOTHING: Final = frozenset({"alter-options", "alter-view", "alter-keyspace"})
@@ -105,7 +109,7 @@ class MetadataLog:
             text = f"{phase_text(log.phase)} the log of {log.node} has entries that are no epoch, kind and id"
             tally.doubt(Doubt("unread", text))
         tally.doubt(*(Doubt("undecided", text) for text in (*_list_shared_ids(logs), *_list_strangers(logs, evidence))))
-        tally.doubt(*_list_without_log(shown, evidence))
+        tally.doubt(*_list_without_log(shown, evidence), *_list_disordered(logs, evidence))
         tally.judge(*_find_forks(logs))
         for log in logs:
             tally.judge(*_find_gaps(log))
@@ -189,6 +193,54 @@ def _list_strangers(logs: Sequence[_Log], evidence: Evidence) -> Iterator[str]:
     strangers = sorted(entry for entry in later if entry.kind not in _SCHEMA | _SNAPSHOTS)
     if strangers:
         yield f"the ring was changed while the run went on, and not by it: {listing(entry.text() for entry in strangers)}"
+
+
+def _list_disordered(logs: Sequence[_Log], evidence: Evidence) -> Iterator[Doubt]:
+    """Yield a doubt for each node whose changes of the schema are in the log in another order than it asked for them.
+
+    Each node counts its entries up as it asks for them, and here no client asked a node for two changes at once.
+    """
+    notes = evidence.notes
+    if notes.faults or notes.membership.operations or notes.upgrades.operations or _are_any_abreast(evidence):
+        return
+    strange: dict[str, set[_Entry]] = {}
+    for log in logs:
+        last: dict[str, tuple[int, _Entry]] = {}
+        for entry in (one for one in log.entries if one.kind in _SCHEMA):
+            if (place := _place(entry.id)) is None:
+                continue
+            source, number = place
+            if source in last and last[source][0] > number:
+                strange.setdefault(source, set()).update((last[source][1], entry))
+            last[source] = number, entry
+    for _, entries in sorted(strange.items()):
+        yield Doubt(
+            "undecided",
+            f"one node asked for these changes in another order: {listing(map(_Entry.text, sorted(entries)))}",
+        )
+
+
+def _are_any_abreast(evidence: Evidence) -> bool:
+    """Tell if clients may have asked one node for two changes of the schema at once."""
+    open_until: dict[str | None, float] = {}
+    for change in evidence.changes.all:
+        if change.invoked <= open_until.get(change.node, -1):
+            return True
+        is_over = change.type != "info" and change.completed is not None
+        open_until[change.node] = float(change.completed or 0) if is_over else float("inf")
+    return False
+
+
+def _place(identity: str) -> tuple[str, int] | None:
+    """Return the node that an id of an entry is from, and its number there; None: the id does not tell.
+
+    The first byte of a server's ids is the node (`tcm/log/Entry.java`); those of simulated clusters spell it.
+    """
+    spelled = _SPELLED.fullmatch(identity)
+    if spelled is not None:
+        return spelled[1], int(spelled[2])
+    number = int(identity) if identity.isdigit() else 0
+    return (str(number >> _BITS), number) if number >> _BITS else None
 
 
 def _epoch_of_first_change(evidence: Evidence) -> int | None:

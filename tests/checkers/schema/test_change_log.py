@@ -418,6 +418,12 @@ TWO = [*created(910, "x"), *created(920, "y")]
             True,
             id="one that may change nothing",
         ),
+        pytest.param(
+            [*TWO[:2], '@920 p3 n1 invoke drop-table k.x {"if_exists": true}', '@925 p3 n1 ok {"applied": true}'],
+            [(900, 8), (950, 9)],
+            True,
+            id="one that may take another's for its own",
+        ),
     ],
 )
 def test_an_epoch_grows_by_every_change_that_its_node_acknowledged(

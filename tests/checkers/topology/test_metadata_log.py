@@ -428,3 +428,59 @@ def test_a_change_may_be_the_very_first_event():
     seen = [epoch("n1", 2, 3), log("n1", [*SHORT, [3, "5", "c"]], "settled")]
     assert judged_run([*first, RUN[-1]], *seen).valid == "unknown"
     assert judged_run([*first, RUN[-1]], seen[0], log("n1", SHORT, "settled")).valid is True
+
+
+FIRST_NODE = [str((1 << 56) + 700 + number) for number in range(4)]
+SECOND_NODE = str((2 << 56) + 5)
+IN_TURN = [
+    *("@10 p0 n1 invoke create-table k.a a:int*", "@20 p0 n1 ok"),
+    *("@30 p0 n1 invoke create-table k.b a:int*", "@40 p0 n1 ok"),
+    *("@35 p1 n2 invoke create-table k.c a:int*", "@45 p1 n2 ok"),
+]
+NUMBERED = [
+    [1, "1", "-1"],
+    [2, "4", FIRST_NODE[0]],
+    [3, "4", SECOND_NODE],
+    [4, "4", FIRST_NODE[1]],
+    [5, "4", FIRST_NODE[2]],
+]
+
+
+def of_order(entries, history=IN_TURN):
+    return MetadataLog().check(judged(history, [log("n1", entries), log("n2", entries)]), limit_s=5)
+
+
+def swapped(entries, one, other):
+    first, second = entries[one], entries[other]
+    there = {one: [first[0], *second[1:]], other: [second[0], *first[1:]]}
+    return [there.get(place, entry) for place, entry in enumerate(entries)]
+
+
+@pytest.mark.parametrize("ids", [None, ["n1-1", "n2-1", "n1-2", "n1-3"]])
+def test_changes_that_one_node_asked_for_in_another_order_are_in_doubt(ids):
+    entries = NUMBERED if ids is None else [NUMBERED[0], *([*e[:2], i] for e, i in zip(NUMBERED[1:], ids, strict=True))]
+    assert (of_order(entries).valid, of_order(entries).doubts) == (True, ())
+    (doubt,) = of_order(swapped(entries, 1, 3)).doubts
+    assert (doubt.kind, doubt.text.partition(":")[0]) == (
+        "undecided",
+        "one node asked for these changes in another order",
+    )
+    # Two nodes count by themselves, and one id may be there twice in a row.
+    assert of_order(swapped(entries, 2, 3)).doubts == ()
+    assert of_order([*entries, [6, *entries[-1][1:]]]).doubts == ()
+
+
+@pytest.mark.parametrize(
+    "history",
+    [
+        [*IN_TURN, "@15 p2 n1 invoke create-table k.d a:int*", "@25 p2 n1 ok"],  # at once
+        [*IN_TURN, "@5 p2 n1 invoke create-table k.d a:int*", "@6 p2 n1 info timed out"],
+        [*IN_TURN, '@50 -- info fault-begins {"id": 1, "nemesis": "kill", "nodes": ["n1"]}'],
+    ],
+)
+def test_changes_that_one_node_may_have_been_asked_for_at_once_have_no_order(history):
+    assert of_order(swapped(NUMBERED, 1, 3), history).doubts == ()
+
+
+def test_ids_that_tell_no_node_have_no_order():
+    assert of_order([NUMBERED[0], [2, "4", "9"], [3, "4", "8"], [4, "4", "x"]]).doubts == ()
