@@ -32,6 +32,8 @@ from schemaquake.harness.units import S
 
 __all__ = ["Breaches", "GroupInvariants", "LogInvariants", "RingInvariants"]
 
+_SERVING: Final = frozenset({"normal", "leaving", "moving"})
+"""Places in the ring of nodes that can be members of the metadata service."""
 _SENT_MOST: Final = 1000
 """Times that a leader sends a member entries in one second: some fifty where clients ask for many changes."""
 
@@ -372,6 +374,8 @@ class _Metadata(Protocol):
     def topology(self) -> Topology: ...
     @property
     def cms(self) -> Sequence[str]: ...
+    @property
+    def members_most(self) -> int: ...
 
 
 class _Step(NamedTuple):
@@ -486,6 +490,11 @@ class LogInvariants:
             if gone:
                 text = f"{', '.join(gone)} is a member of the service at epoch {epoch}"
                 self._report(node, "who has left decides no more", text)
+            # A topology lists nodes in the order in which they registered.
+            there = [name for name, seat in topology.seats.items() if seat.state in _SERVING][: metadata.members_most]
+            if not gone and [*metadata.cms] != there:
+                text = f"{', '.join(metadata.cms) or 'nobody'} at epoch {epoch}, and not {', '.join(there)}"
+                self._report(node, "the first who registered decide", text)
             for move in topology.moves:
                 self._steps.setdefault((move.node, move.done), _Step(epoch, metadata))
             self._compare_locks(node, topology)

@@ -231,7 +231,8 @@ def test_an_epoch_is_one_entry_and_none_is_left_out(epoch, entry_id, before, bre
 
 def metadata(epoch, topology, **keyspaces):
     schema = {name: SimpleNamespace(replication_factor=factor) for name, factor in keyspaces.items()}
-    return SimpleNamespace(cms=(), epoch=epoch, topology=topology, schema=schema)
+    there = [name for name, seat in topology.seats.items() if seat.state in {"normal", "leaving", "moving"}]
+    return SimpleNamespace(cms=tuple(there[:3]), epoch=epoch, topology=topology, schema=schema, members_most=3)
 
 
 @pytest.mark.parametrize(("changed", "breaches"), [(False, []), (True, ["one outcome an epoch"])])
@@ -365,8 +366,24 @@ def test_who_has_left_decides_no_more(state, breaches):
     nodes = nodes_named(NAMES)
     topology = ring_of(*NAMES)
     seats = {**topology.seats, "n2": topology.seats["n2"]._replace(state=state)}
-    metadata = SimpleNamespace(epoch=7, schema={}, topology=replace(topology, seats=seats), cms=NAMES)
+    metadata = SimpleNamespace(epoch=7, schema={}, topology=replace(topology, seats=seats), cms=NAMES, members_most=3)
     LogInvariants(Breaches()).published(nodes["n1"], metadata)
+    assert said(nodes) == breaches
+
+
+@pytest.mark.parametrize(
+    ("members", "breaches"),
+    [
+        (("n1", "n2", "n3"), []),
+        (("n2", "n3", "n4"), ["the first who registered decide"]),
+        ((), ["the first who registered decide"]),
+    ],
+    ids=["the first three", "the last three", "nobody"],
+)
+def test_the_first_who_registered_are_the_members_of_the_service(members, breaches):
+    nodes = nodes_named(NAMES)
+    published = metadata(7, ring_of("n1", "n2", "n3", "n4"))
+    LogInvariants(Breaches()).published(nodes["n1"], SimpleNamespace(**{**vars(published), "cms": members}))
     assert said(nodes) == breaches
 
 
@@ -779,7 +796,9 @@ def test_a_replica_refuses_nobody_who_knows_its_definition():
     for epoch, tables in ((4, {}), (5, {"t": table}), (6, {"t": wider}), (7, {"t": table}), (8, {"t": table})):
         seen.published(
             nodes["n1"],
-            SimpleNamespace(cms=(), epoch=epoch, schema={"k": Keyspace("k", {}, tables)}, topology=Topology()),
+            SimpleNamespace(
+                cms=(), members_most=3, epoch=epoch, schema={"k": Keyspace("k", {}, tables)}, topology=Topology()
+            ),
         )
     for epoch, enacted in (
         (4, 5),
@@ -803,7 +822,9 @@ def test_a_replica_serves_nobody_who_knows_another_definition():
     for epoch, tables in ((4, {}), (5, {"t": table}), (6, {"t": table, "u": table}), (7, {"t": wider})):
         seen.published(
             nodes["n1"],
-            SimpleNamespace(cms=(), epoch=epoch, schema={"k": Keyspace("k", {}, tables)}, topology=Topology()),
+            SimpleNamespace(
+                cms=(), members_most=3, epoch=epoch, schema={"k": Keyspace("k", {}, tables)}, topology=Topology()
+            ),
         )
     for epoch, enacted in ((4, 7), (5, 6), (7, 7), (7, 6)):
         seen.defined(nodes["n2"], table.id, epoch, enacted)
