@@ -5,8 +5,8 @@ restarted (`epochs` rows; Cassandra 6.0).
 Finds: `forked-metadata-log`, `gap-in-metadata-log`, `lost-metadata`, `unlogged-change`, `repeated-change`. Source: CEP-21, one log of
 epochs; CASSANDRA-21455 (logs with gaps); kinds of entries: `tcm/Transformation.java`; one id for one change: `tcm/log/Entry.java`.
 
-A node that joined, or was far behind, begins with a snapshot, so that its entries may begin later than those of others;
-a gap before a snapshot is legal. Entries that another node has and this one lacks only count as lost if they were known
+A node that joined, or was far behind, begins with a snapshot, so that its entries may begin later than those of others, or go on
+after a snapshot that others made. Entries that another node has and this one lacks only count as lost if they were known
 before the restart, because the newest may still be on their way.
 
 A log that begins with epoch 1 has an entry for every change that was acknowledged and cannot have done nothing: one of options may,
@@ -18,7 +18,7 @@ change of the schema in between, what that one made is changed again by a statem
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final, Literal, NamedTuple
@@ -40,8 +40,10 @@ from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict
 
 __all__ = ["MetadataLog"]
 
-_SNAPSHOTS: Final = frozenset({"2", "3"})
-"""Kinds of entries that stand for all before them (FORCE_SNAPSHOT, TRIGGER_SNAPSHOT)."""
+_STANDS_FOR_ALL: Final = "2"
+"""The kind of an entry that is a snapshot itself (FORCE_SNAPSHOT), and stands for all before it."""
+_SNAPSHOTS: Final = frozenset({_STANDS_FOR_ALL, "3"})
+"""Kinds of entries after which nodes have a snapshot (TRIGGER_SNAPSHOT has them make one)."""
 _SCHEMA: Final = frozenset({"4"}) | SCHEMA_CHANGES
 """Kinds of entries that change the schema: servers have one for all, simulated clusters one for each statement."""
 _KIND: Final = re.compile(r"\d{1,3}|[A-Za-z][A-Za-z_-]*")
@@ -111,8 +113,9 @@ class MetadataLog:
         tally.doubt(*(Doubt("undecided", text) for text in (*_list_shared_ids(logs), *_list_strangers(logs, evidence))))
         tally.doubt(*_list_without_log(shown, evidence), *_list_disordered(logs, evidence))
         tally.judge(*_find_forks(logs))
+        snapshots = {entry.epoch for log in logs for entry in log.entries if entry.kind in _SNAPSHOTS}
         for log in logs:
-            tally.judge(*_find_gaps(log))
+            tally.judge(*_find_gaps(log, snapshots))
         tally.judge(*_find_losses(logs))
         tally.judge(*_find_unlogged(logs, evidence))
         tally.judge(*_find_repeated(logs))
@@ -278,11 +281,18 @@ def _find_forks(logs: Sequence[_Log]) -> Iterator[Anomaly]:
             )
 
 
-def _find_gaps(log: _Log) -> Iterator[Anomaly]:
-    """Yield a finding for each gap that no snapshot explains, or an epoch that a log has twice."""
+def _find_gaps(log: _Log, snapshots: Collection[int]) -> Iterator[Anomaly]:
+    """Yield a finding for each gap that no snapshot explains, or an epoch that a log has twice.
+
+    `snapshots` are the epochs after which nodes have one. A node that is sent one goes on with the epoch after it, and keeps no entry of
+    it (`LocalLog`); it is sent one where more than one was made since its last epoch (`LogReader.getLogState`).
+    """
     for before, after in pairwise(log.entries):
-        if after.epoch in {before.epoch + 1, before.epoch} or after.kind in _SNAPSHOTS:
+        if after.epoch in {before.epoch + 1, before.epoch} or after.kind == _STANDS_FOR_ALL:
             continue  # one epoch with two entries is a fork
+        made_since = [epoch for epoch in snapshots if before.epoch < epoch < after.epoch]
+        if len(made_since) > 1 and after.epoch - 1 in made_since:
+            continue
         yield anomaly(
             "gap-in-metadata-log",
             nodes=[log.node],

@@ -49,6 +49,21 @@ def test_a_snapshot_explains_a_gap_and_a_joiner_begins_late():
     assert found(log("n1", snapshot), log("n2", [LOG[0], snapshot[-1]]), log("n3", LOG[2:], "settled")) == []
 
 
+def test_a_node_that_was_sent_a_snapshot_goes_on_with_the_epoch_after_it():
+    """It was 2 snapshots behind, and is sent the later one, of which it keeps no entry."""
+    more = [[5, "3", "e"], [6, "4", "f"], [7, "3", "g"], [8, "4", "h"], [9, "4", "i"]]
+    whole, behind = [*LOG, *more], LOG[:2]
+    assert found(log("n1", whole), log("n2", [*behind, *more[3:]])) == []
+    gap = [("gap-in-metadata-log", ("n2",))]
+    for kept in (
+        more[1:],
+        more[2:],
+        more[4:],
+    ):  # one snapshot behind; before the snapshot; an epoch after it is missing
+        assert found(log("n1", whole), log("n2", [*behind, *kept], "settled")) == gap
+    assert found(log("n1", whole), log("n2", [*LOG, more[0], *more[2:]], "settled")) == gap
+
+
 def test_what_was_known_before_the_restart_is_not_lost_after_it():
     lines = [log("n1", LOG), log("n2", LOG[:3], "settled"), log("n2", LOG, "restarted")]
     assert found(*lines) == []
@@ -254,7 +269,7 @@ def test_a_node_whose_log_was_not_read_may_have_the_entry():
 
 
 def test_a_log_with_a_gap_beside_a_whole_one_is_not_counted():
-    snapshot = [WHOLE[0], [5, "3", "e"]]
+    snapshot = [WHOLE[0], [5, "2", "e"]]
     assert judged_run(RUN, log("n1", SHORT, "settled"), log("n2", snapshot, "settled")).valid is True
 
 
