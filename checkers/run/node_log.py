@@ -79,7 +79,7 @@ class NodeLog:
         nemeses = evidence.notes.nemeses
         entries = [_parse_entry(row) for row in plain(records.logs).to_pylist()]
         tally = Tally(self.name)
-        tally.doubt(*_list_missing_logs(evidence.notes, entries), *_list_unknown_starts(evidence.notes, entries))
+        tally.doubt(*_list_missing_logs(evidence.notes, entries))
         if not entries and not tally.doubts:
             return Verdict.unknown(self.name, Doubt("nothing-to-judge", "no log of any node"))
         groups: dict[str, tuple[LogRule, list[_Entry]]] = {}
@@ -153,20 +153,6 @@ def _list_missing_logs(notes: Notes, entries: Iterable[_Entry]) -> Iterator[Doub
             )
         elif missing := _list_missing_starts(notes, node, boots[node]):
             yield Doubt("unread", f"of the log of {node} nothing was read of start {listing(map(str, missing))}")
-
-
-def _list_unknown_starts(notes: Notes, entries: Iterable[_Entry]) -> Iterator[Doubt]:
-    """Yield a doubt for each node with logs of more starts than are noted, although neither a fault nor an operation was about it."""
-    boots: dict[str, set[int]] = {}
-    for entry in entries:
-        boots.setdefault(entry.node, set()).add(entry.boot)
-    concerned = {node for fault in notes.faults for node in fault.nodes}
-    concerned |= {node for _, value in notes.all if "becomes" in value for node in value.get("nodes") or ()}
-    noted = Counter(start.node for start in notes.starts)
-    for node in sorted(boots.keys() & noted.keys() - concerned):
-        if len(boots[node]) > noted[node]:
-            text = f"{node} has logs of {len(boots[node])} starts, and {noted[node]} of them are noted"
-            yield Doubt("unread", text)
 
 
 def _list_joined(notes: Notes) -> set[str]:

@@ -504,23 +504,6 @@ def test_a_spare_has_a_log_though_it_had_none_when_it_was_noted_who_keeps_one(
     assert found == ["no log of n4 was read"] * doubts
 
 
-@pytest.mark.parametrize(
-    ("notes", "doubts"),
-    [
-        pytest.param([], 1, id="nobody started it"),
-        pytest.param([started("n2", "fault")], 0, id="a start that is noted"),
-        pytest.param([started("n2", "fault").replace("true", "false")], 0, id="a start that did not serve"),
-        pytest.param(replaced("ok", "ok"), 0, id="an operation that started it"),
-    ],
-)
-def test_logs_of_more_starts_than_are_noted_are_a_doubt(notes: Sequence[str], doubts: int) -> None:
-    logs = [f"n2 boot{boot} {NOTHING_MUCH}" for boot in range(3)]
-    history = ['-- info run-planned {"logs": ["n2"]}', started("n2"), *notes, started("n2", "restart")]
-    assert [doubt.text for doubt in verdict(logs, history).doubts] == [
-        "n2 has logs of 3 starts, and 2 of them are noted"
-    ] * doubts
-
-
 def everyday(kind: str, outcome: str, *commands: str, node: str = "n2") -> list[str]:
     """An operation of a node, each command answered as the operation ended."""
     facts = {"takes_down": True} if kind in {"drain", "gossip"} else {"forgets": kind == "resetlocalschema"}
