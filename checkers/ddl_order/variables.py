@@ -11,6 +11,8 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
+from schemaquake.harness.ddl.schema_changes import NAMESPACES
+
 __all__ = [
     "ABSENT",
     "OBJECT_KINDS",
@@ -41,15 +43,7 @@ UNSET: Final = "unset"
 """The value of an option or a replication factor that no statement of the history has set."""
 RENAMED: Final = "renamed"
 """The value of a field that got its name by RENAME: its type is not followed."""
-OBJECT_KINDS: Final[Mapping[str, str]] = {
-    "keyspace": "keyspace",
-    "table": "relation",
-    "view": "relation",
-    "type": "type",
-    "function": "routine",
-    "aggregate": "routine",
-    "index": "index",
-}
+OBJECT_KINDS: Final[Mapping[str, str]] = {"keyspace": "keyspace", **NAMESPACES}
 """Kind of object → kind of the variable that says whether the object is there."""
 
 

@@ -16,7 +16,7 @@ from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.model.records import keyspace_of
 
-__all__ = ["SchemaChanges", "SchemaObject", "can_follow", "certainly_applied", "target"]
+__all__ = ["SchemaChanges", "SchemaObject", "can_follow", "certainly_applied", "surely_changed", "target"]
 
 _KIND_OF: Final = {
     "alter-keyspace": "keyspace",
@@ -27,6 +27,9 @@ _KIND_OF: Final = {
     "add-field": "type",
     "rename-field": "type",
 }
+
+_MAY_DO_NOTHING: Final = frozenset({"alter-options", "alter-view", "alter-keyspace"})
+"""Changes that may give an object what it has."""
 
 # What a statement begins with when it leaves the schema alone.
 _HARMLESS: Final = frozenset(
@@ -62,6 +65,11 @@ def certainly_applied(operation: PairedOperation) -> bool:
     """Tell if an operation was acknowledged, and is known to be no no-op where it said IF [NOT] EXISTS."""
     answer = operation.value if isinstance(operation.value, dict) else {}
     return operation.acknowledged and (not _is_guarded(operation) or answer.get("applied") is True)
+
+
+def surely_changed(operation: PairedOperation) -> bool:
+    """Tell if a change was acknowledged and cannot have done nothing; with IF [NOT] EXISTS its coordinator may take another's for its own."""
+    return operation.acknowledged and operation.f in SCHEMA_CHANGES - _MAY_DO_NOTHING and not _is_guarded(operation)
 
 
 def _is_guarded(operation: PairedOperation) -> bool:

@@ -392,7 +392,7 @@ class _Place(NamedTuple):
 
 
 class _KnownKeys:
-    """The keys that each option which is a map may have: by its class if nobody set it, and by what statements wrote; and its default maps."""
+    """Keys that options which are maps may have, by their class and by what statements wrote, and the maps that they have by default."""
 
     def __init__(self, case: Evidence, parts: PossibleParts) -> None:
         self._by_default: dict[tuple[str, str, JSON], set[_Keys]] = {}

@@ -14,7 +14,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Mapping
 from itertools import pairwise
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 import pyarrow as pa
@@ -23,17 +23,14 @@ import pyarrow.compute as pc
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.node_schemas import GROUP_HISTORY, PHASES
 from schemaquake.checkers.evidence.notes import Notes
-from schemaquake.checkers.evidence.operations import PairedOperation
+from schemaquake.checkers.evidence.schema_changes import surely_changed
 from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import seconds
 from schemaquake.checkers.schema.judge import Findings
-from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.model.verdict import Anomaly, Doubt
 
 __all__ = ["Epoch", "find_older_epochs", "find_standing_epochs", "read_epochs", "started_between"]
-
-_MAY_DO_NOTHING: Final = frozenset({"alter-options", "alter-view", "alter-keyspace"})
 
 
 class Epoch(NamedTuple):
@@ -70,7 +67,7 @@ def find_standing_epochs(epochs: Mapping[str, list[Epoch]], case: Evidence) -> I
     if case.notes.upgrades.operations:
         return
     for node, found in epochs.items():
-        acked = [one for one in case.changes.possible if one.node == node and _takes_an_epoch(one)]
+        acked = [one for one in case.changes.possible if one.node == node and surely_changed(one)]
         invoked = sorted(change.invoked for change in acked)
         completed = sorted(change.completed or change.invoked for change in acked)
         # Of two readings at a and b, at least (answered before b) - (asked by a) changes lie between them. Which reading
@@ -86,12 +83,6 @@ def find_standing_epochs(epochs: Mapping[str, list[Epoch]], case: Evidence) -> I
             begun = bisect_right(invoked, now.time) - now.epoch
             if begun < least or now.epoch < before.epoch:
                 since, least = now, begun
-
-
-def _takes_an_epoch(change: PairedOperation) -> bool:
-    """Tell if a change was acknowledged and cannot have done nothing; with IF [NOT] EXISTS its coordinator may take another's for its own."""
-    may_do_nothing = change.argument.get("if_exists") or change.argument.get("if_not_exists")
-    return change.acknowledged and not may_do_nothing and change.f in SCHEMA_CHANGES - _MAY_DO_NOTHING
 
 
 def started_between(notes: Notes, node: str, begins: int, ends: int) -> bool:

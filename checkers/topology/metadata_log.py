@@ -28,6 +28,7 @@ import pyarrow.compute as pc
 
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.operations import PairedOperation
+from schemaquake.checkers.evidence.schema_changes import surely_changed
 from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import listing, phase_text
@@ -53,8 +54,6 @@ _BITS: Final = 56
 """Bits of a server's id of an entry that are the number; those before them are the node's."""
 _NAMED: Final = re.compile(r"=[\w-]+ \((\w+)(?:, (\w+))?\)")
 """What a change in the log names: `AlterSchema{schemaTransformation=DropColumns (ks, t)}`."""
-_MAY_DO_NOTHING: Final = frozenset({"alter-options", "alter-view", "alter-keyspace"})
-_CONDITIONS: Final = ("if_exists", "if_not_exists")
 
 
 class _Entry(NamedTuple):
@@ -411,11 +410,4 @@ def _holders(logs: Iterable[_Log]) -> str:
 
 def _is_effective(change: PairedOperation, before: int) -> bool:
     """Tell if a change was acknowledged before a time (ns) and cannot have done nothing."""
-    argument = change.argument if isinstance(change.argument, dict) else {}
-    return (
-        change.acknowledged
-        and change.completed is not None
-        and change.completed < before
-        and change.f in SCHEMA_CHANGES - _MAY_DO_NOTHING
-        and not any(argument.get(name) for name in _CONDITIONS)
-    )
+    return surely_changed(change) and change.completed is not None and change.completed < before

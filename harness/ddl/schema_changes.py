@@ -42,6 +42,7 @@ __all__ = [
     "ALTERS",
     "CREATES",
     "DROPS",
+    "NAMESPACES",
     "SCHEMA_CHANGES",
     "add_column",
     "add_field",
@@ -86,6 +87,16 @@ ALTERS: Final = frozenset(
         "rename-field",
     }
 )
+NAMESPACES: Final[Mapping[str, str]] = {
+    "table": "relation",
+    "view": "relation",
+    "type": "type",
+    "function": "routine",
+    "aggregate": "routine",
+    "index": "index",
+}
+"""Kind of object → those with which it shares the names of a keyspace."""
+
 SCHEMA_CHANGES: Final = CREATES | DROPS | ALTERS
 
 

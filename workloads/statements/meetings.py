@@ -19,6 +19,7 @@ from functools import cache
 from itertools import combinations_with_replacement, product
 from typing import Final, Literal, TypeAlias, get_args
 
+from schemaquake.harness.ddl.schema_changes import NAMESPACES
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.steps import Invoke
 from schemaquake.workloads.statements.description import (
@@ -49,14 +50,6 @@ Node: TypeAlias = tuple[int, str]
 """A slot of a race: side and slot name."""
 _KEYSPACE: Final[Node] = (-1, "keyspace")
 _PARTS: Final = frozenset({"column", "clustering", "field"})
-_NAMESPACES: Final[Mapping[Kind, str]] = {
-    "table": "relation",
-    "view": "relation",
-    "type": "type",
-    "function": "routine",
-    "aggregate": "routine",
-    "index": "index",
-}
 _LETTERS: Final[Mapping[Kind, str]] = {
     "table": "t",
     "column": "c",
@@ -263,7 +256,7 @@ def changed_and_named(statement: Statement) -> Iterator[tuple[Slot, Slot]]:
 
 def _may_be_namesakes(one: Slot, other: Slot) -> bool:
     """Tell if two different objects of these kinds can have one name; a function and an aggregate would be overloads."""
-    if one.kind not in _NAMESPACES or other.kind not in _NAMESPACES:
+    if one.kind not in NAMESPACES or other.kind not in NAMESPACES:
         return False
     if one.kind == other.kind:
         return bool(one.inside)
@@ -483,7 +476,7 @@ def _is_kept_by(removed: Object, objects: Sequence[Object]) -> bool:
 def _may_share_a_name(namesakes: Sequence[_Group], exists: Mapping[int, bool]) -> bool:
     """Tell if both statements can succeed in some order although their objects have one name."""
     kinds = {group.slots[0].kind for group in namesakes}
-    if not kinds <= _PARTS and len({_NAMESPACES[kind] for kind in kinds}) > 1:
+    if not kinds <= _PARTS and len({NAMESPACES[kind] for kind in kinds}) > 1:
         return True
     there = [group for group in namesakes if exists[id(group)]]
     if len(there) == 2:
