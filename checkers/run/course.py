@@ -24,7 +24,7 @@ from schemaquake.checkers.findings.explanation import listing
 from schemaquake.checkers.run.answers import find_misplaced_answers
 from schemaquake.checkers.run.noted_members import find_strange_members, find_strange_operations
 from schemaquake.checkers.run.questions import find_strange_questions
-from schemaquake.checkers.run.row_questions import find_strange_row_questions
+from schemaquake.checkers.run.row_questions import find_answers_of_absent, find_strange_row_questions
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.model.operation import HARNESS_PROCESSES, NEMESIS
 from schemaquake.harness.model.verdict import Doubt
@@ -56,6 +56,7 @@ def find_gaps(evidence: Evidence) -> Iterator[Doubt]:
         finders = (*course, *members, _find_foreign_keyspaces, _find_new_keyspaces, _find_strange_versions, *answers)
         for text in (text for find in finders for text in find(evidence)):
             yield Doubt("incomplete-run", text)
+        yield from find_answers_of_absent(evidence)
 
 
 def _find_lost_events(evidence: Evidence) -> Iterator[str]:

@@ -20,8 +20,9 @@ from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import SchemaChanges, SchemaObject, certainly_applied
 from schemaquake.checkers.findings.explanation import listing
+from schemaquake.harness.model.verdict import Doubt
 
-__all__ = ["find_strange_row_questions"]
+__all__ = ["find_answers_of_absent", "find_strange_row_questions"]
 
 _NAMED: Final[Mapping[str, frozenset[str]]] = {
     "insert": frozenset({"keyspace", "table", "row", "consistency"}),
@@ -68,7 +69,6 @@ def find_strange_row_questions(evidence: Evidence) -> Iterator[str]:
     for operation in operations:
         yield from _find_shapeless(operation)
     yield from _find_mislabelled(evidence, operations)
-    yield from _find_answers_of_absent(evidence, operations)
     yield from _find_unknown_options(evidence)
     if _is_thrift(evidence):
         return
@@ -137,10 +137,15 @@ def _when(operation: PairedOperation, times: Sequence[int], phase: str) -> str:
 # ── dropped tables ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _find_answers_of_absent(evidence: Evidence, operations: Sequence[PairedOperation]) -> Iterator[str]:
-    """Yield, for each table, the first statement of a final phase that was acknowledged although the table was certainly not there."""
-    whys: dict[tuple[str, str], PairedOperation | str | None] = {}
-    for operation in operations:
+def find_answers_of_absent(evidence: Evidence) -> Iterator[Doubt]:
+    """Yield a doubt for each table of which a statement of a final phase was acknowledged although it was certainly not there.
+
+    One that a node shows in the end was brought back, which the checkers of the schema judge. Raises HistoryError.
+    """
+    whys: dict[tuple[str, str], PairedOperation | str | None] = {
+        place: None for schema in evidence.readings.schemas for place in (*schema.tables, *schema.views)
+    }
+    for operation in evidence.operations(_NAMED):
         asked = operation.argument
         if operation.type != "ok" or _label(operation) not in _FINAL or not {"keyspace", "table"} <= asked.keys():
             continue
@@ -151,7 +156,7 @@ def _find_answers_of_absent(evidence: Evidence, operations: Sequence[PairedOpera
             why = f"op {why.index} had dropped {'.'.join(place)}"
         if isinstance(why, str):
             whys[place] = None
-            yield f"op {operation.index} was acknowledged, and {why}"
+            yield Doubt("undecided", f"op {operation.index} was acknowledged, and {why}", (".".join(place),))
 
 
 def _find_absence(changes: SchemaChanges, keyspace: str, name: str) -> PairedOperation | str | None:
