@@ -1,18 +1,19 @@
 """Upgrades: the operations of process −1 by which nodes became another version, and what was promised meanwhile.
 
-An operation is one node's (`stage` is `node` or `back`) or the end of the upgrade (`finish`). Its outcome holds the node's
-`system` afterwards, and `promises` (`schemaquake.harness.model.upgrade.ChangesVersions.promises`).
+An operation is one node's (`stage` is `node` or `back`) or the end of the upgrade (`finish`), on the way `to` a system. Its outcome
+holds the node's `system` afterwards, and `promises` (`schemaquake.harness.model.upgrade.ChangesVersions.promises`). A run may have
+several upgrades, one after another.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias
 
 from schemaquake.harness.model.operation import JSON
 
-__all__ = ["LAST_STAGE", "STAGES", "Promise", "UpgradeOperation", "Upgrades"]
+__all__ = ["LAST_STAGE", "STAGES", "Promise", "Upgrade", "UpgradeOperation", "Upgrades"]
 
 _Note: TypeAlias = tuple[Mapping[str, Any], Mapping[str, Any]]
 
@@ -49,8 +50,83 @@ class UpgradeOperation:
         return _END if self.completed is None else self.completed
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upgrade:
+    """One upgrade of the cluster, to one system."""
+
+    operations: Sequence[UpgradeOperation]
+    """Its operations in order, at least one."""
+    is_cut_short: bool = False
+    """True if some of its operations may not have begun."""
+
+    @property
+    def to(self) -> str:
+        """The system that nodes become."""
+        return self.operations[0].to
+
+    @property
+    def promises(self) -> Mapping[str, JSON]:
+        """The promises for mixed versions; empty if no operation came to its end."""
+        return next((one.promises for one in self.operations if one.promises), {})
+
+    @property
+    def source(self) -> str:
+        """The source of the promises; empty if none is known."""
+        return str(self.promises.get("source") or "")
+
+    @property
+    def finished(self) -> UpgradeOperation | None:
+        """The operation that ended it with an acknowledgement; None if none did."""
+        return next((one for one in self.operations if one.stage == LAST_STAGE and one.outcome == "ok"), None)
+
+    @property
+    def mixed(self) -> tuple[int, int]:
+        """The time (ns) from the begin of its first operation to the end of what the promises are bound to."""
+        begins = min(one.invoked for one in self.operations)
+        if self.promises.get("until") == "nodes":
+            nodes = [one for one in self.operations if one.stage != LAST_STAGE]
+            whole = all(one.outcome == "ok" for one in nodes) and not self.is_cut_short
+            return begins, max(one.ends for one in nodes) if nodes and whole else _END
+        return begins, _END if self.finished is None else self.finished.ends
+
+    def promise_on(self, node: str | None, invoked: int, completed: int) -> Promise | None:
+        """Return what is promised for a schema change asked of this node, all of whose time lies in the mixed one.
+
+        None: it may lie outside. `unknown`: the node may have been either version, or nothing is known of the promises.
+        """
+        begins, ends = self.mixed
+        if not begins < invoked <= completed < self._certainly_mixed_until(ends):
+            return None
+        side = self._side_of(node, invoked, completed)
+        told = self.promises.get("schema_changes")
+        promise = told.get(side) if isinstance(told, Mapping) and side is not None else None
+        return _PROMISES.get(promise, "unknown")
+
+    def may_refuse(self, invoked: int, completed: int) -> bool:
+        """Return whether a refusal of a schema change at that time may be one that was promised."""
+        told = self.promises.get("schema_changes")
+        begins, ends = self.mixed
+        refuses = isinstance(told, Mapping) and "refused" in told.values()
+        return refuses and begins <= completed and invoked <= ends
+
+    def _certainly_mixed_until(self, end: int) -> int:
+        """Return the time up to which changes are certainly not allowed: the last step may allow them before it has ended.
+
+        One that is known to have changed nothing allows nothing.
+        """
+        last = (one for one in self.operations if one.stage == LAST_STAGE and one.outcome != "fail")
+        return min([end, *(one.invoked for one in last)])
+
+    def _side_of(self, node: str | None, invoked: int, completed: int) -> Literal["old", "new"] | None:
+        """Return which version the node was all that time; None if it may have changed meanwhile."""
+        became = _became(_on(self.operations, node), invoked, completed)
+        if became is None:
+            return None
+        return "new" if became != "first" and became.system == became.to else "old"
+
+
 class Upgrades:
-    """The upgrade of one run, if there was one."""
+    """The upgrades of one run, if there were any."""
 
     def __init__(self, notes: Iterable[_Note]) -> None:
         """Take all notes of process −1, in order, as (event, value)."""
@@ -69,78 +145,75 @@ class Upgrades:
             for event, value in notes
             if event["f"] == "operation-skipped" and value.get("nemesis") in names
         ]
-
-    @property
-    def promises(self) -> Mapping[str, JSON]:
-        """The promises for mixed versions; empty if no operation came to its end."""
-        return next((one.promises for one in self.operations if one.promises), {})
-
-    @property
-    def source(self) -> str:
-        """The source of the promises; empty if none is known."""
-        return str(self.promises.get("source") or "")
-
-    def on(self, node: str | None) -> Sequence[UpgradeOperation]:
-        """List the operations that made this node another version, in order: all of its own but the end of the upgrade."""
-        return [one for one in self.operations if one.node == node and one.stage != LAST_STAGE]
+        self.each: Sequence[Upgrade] = _divide(self.operations, are_skipped=bool(self.skipped))
+        """The upgrades in order."""
 
     @property
     def finished(self) -> UpgradeOperation | None:
-        """The operation that ended the upgrade with an acknowledgement; None if none did."""
-        return next((one for one in self.operations if one.stage == LAST_STAGE and one.outcome == "ok"), None)
+        """The operation that ended the last upgrade with an acknowledgement; None if none did."""
+        return self.each[-1].finished if self.each else None
 
     @property
     def mixed(self) -> tuple[int, int] | None:
-        """The time (ns) from the begin of the first operation to the end of what the promises are bound to; None: no upgrade."""
-        if not self.operations:
+        """The time (ns) from the begin of the first operation to the end of what any promises are bound to; None: no upgrade."""
+        if not self.each:
             return None
-        begins = min(one.invoked for one in self.operations)
-        if self.promises.get("until") == "nodes":
-            nodes = [one for one in self.operations if one.stage != LAST_STAGE]
-            whole = all(one.outcome == "ok" for one in nodes) and not self.skipped
-            return begins, max(one.ends for one in nodes) if nodes and whole else _END
-        return begins, _END if self.finished is None else self.finished.ends
+        return min(one.mixed[0] for one in self.each), max(one.mixed[1] for one in self.each)
+
+    def on(self, node: str | None) -> Sequence[UpgradeOperation]:
+        """List the operations that made this node another version, in order: all of its own but the ends of upgrades."""
+        return _on(self.operations, node)
+
+    def during(self, node: str | None, invoked: int, completed: int) -> Upgrade | None:
+        """Return the upgrade in whose mixed time all of a schema change lies that this node was asked for; None if there is none."""
+        return next((one for one in self.each if one.promise_on(node, invoked, completed) is not None), None)
 
     def promise_on(self, node: str | None, invoked: int, completed: int) -> Promise | None:
-        """Return what is promised for a schema change asked of this node, all of whose time lies in the mixed one.
-
-        None: it may lie outside. `unknown`: the node may have been either version, or nothing is known of the promises.
-        """
-        mixed = self.mixed
-        if mixed is None or not mixed[0] < invoked <= completed < self._certainly_mixed_until(mixed[1]):
-            return None
-        side = self.side_of(node, invoked, completed)
-        told = self.promises.get("schema_changes")
-        promise = told.get(side) if isinstance(told, Mapping) and side is not None else None
-        return _PROMISES.get(promise, "unknown")
+        """Return what that upgrade promises for the change (`Upgrade.promise_on`)."""
+        upgrade = self.during(node, invoked, completed)
+        return None if upgrade is None else upgrade.promise_on(node, invoked, completed)
 
     def may_refuse(self, invoked: int, completed: int) -> bool:
         """Return whether a refusal of a schema change at that time may be one that was promised."""
-        told = self.promises.get("schema_changes")
-        mixed = self.mixed
-        refuses = isinstance(told, Mapping) and "refused" in told.values()
-        return refuses and mixed is not None and mixed[0] <= completed and invoked <= mixed[1]
+        return any(one.may_refuse(invoked, completed) for one in self.each)
 
-    def _certainly_mixed_until(self, end: int) -> int:
-        """Return the time up to which changes are certainly not allowed: the last step may allow them before it has ended.
+    def version_of(self, node: str | None, begins: int, ends: int) -> int | None:
+        """Return which version the node was from one time (ns) to another: the first is 0, and n what the n-th upgrade makes of nodes.
 
-        One that is known to have changed nothing allows nothing.
+        None if it may have changed meanwhile.
         """
-        last = (one for one in self.operations if one.stage == LAST_STAGE and one.outcome != "fail")
-        return min([end, *(one.invoked for one in last)])
+        became = _became(self.on(node), begins, ends)
+        if became is None:
+            return None
+        if became == "first":
+            return 0
+        number = next(n for n, upgrade in enumerate(self.each, start=1) if upgrade.to == became.to)
+        return number if became.system == became.to else number - 1
 
-    def side_of(self, node: str | None, invoked: int, completed: int) -> Literal["old", "new"] | None:
-        """Return which version the node was all that time; None if it may have changed meanwhile."""
-        own = self.on(node)
-        if any(one.invoked <= completed and invoked <= one.ends for one in own):
-            return None
-        before = [one for one in own if one.ends < invoked]
-        if not before:
-            return "old"
-        last = before[-1]
-        if last.outcome != "ok":
-            return None
-        return "new" if last.system == last.to else "old"
+
+def _divide(operations: Sequence[UpgradeOperation], *, are_skipped: bool) -> Sequence[Upgrade]:
+    """Divide operations by the system that they lead to. An upgrade that was ended has all of its own; others lack some if any were skipped."""
+    by_system: dict[str, list[UpgradeOperation]] = {}
+    for one in operations:
+        by_system.setdefault(one.to, []).append(one)
+    found = [Upgrade(operations=each) for each in by_system.values()]
+    return [replace(one, is_cut_short=one.finished is None and (are_skipped or one is not found[-1])) for one in found]
+
+
+def _on(operations: Iterable[UpgradeOperation], node: str | None) -> Sequence[UpgradeOperation]:
+    return [one for one in operations if one.node == node and one.stage != LAST_STAGE]
+
+
+def _became(
+    operations: Sequence[UpgradeOperation], begins: int, ends: int
+) -> UpgradeOperation | Literal["first"] | None:
+    """Return the last of a node's operations before that time, or `first`; None if one may have been under way, or its effect is not known."""
+    if any(one.invoked <= ends and begins <= one.ends for one in operations):
+        return None
+    before = [one for one in operations if one.ends < begins]
+    if not before:
+        return "first"
+    return before[-1] if before[-1].outcome == "ok" else None
 
 
 def _operation(begin: _Note, end: _Note | None) -> UpgradeOperation:

@@ -1,7 +1,7 @@
 """Odd sightings: what one reading shows otherwise than the others of the same release, while nodes become another one.
 
 A release has defaults of its own, and may write what it shows in its own way. So a reading from that time is compared with readings
-of nodes that were of the same release, and those of the newer release with the final ones, too. Finds nothing that is certain: a doubt.
+of nodes that were of the same release, and those of the newest release with the final ones, too. Finds nothing that is certain: a doubt.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from schemaquake.checkers.evidence.sights import Sight
 from schemaquake.checkers.evidence.upgrades import Upgrades
@@ -17,8 +17,6 @@ from schemaquake.checkers.findings.explanation import seconds
 from schemaquake.harness.model.verdict import Doubt
 
 __all__ = ["Shown", "find_odd", "is_mixed"]
-
-_Release: TypeAlias = Literal["old", "new"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +37,17 @@ def is_mixed(upgrades: Upgrades, sight: Sight) -> bool:
 def find_odd(upgrades: Upgrades, shown: Iterable[Shown], final: Mapping[Any, Iterable[str]]) -> Iterator[Doubt]:
     """Yield a doubt for each fact that differs from what most readings of its release have, the first sighting of each object.
 
-    `final` maps questions to the values that final readings have, with which those of the newer release are compared.
+    `final` maps questions to the values that final readings have, with which those of the newest release are compared.
     """
-    facts = list(_by_release(upgrades, shown))
-    counts: dict[tuple[_Release, Hashable], Counter[str]] = {}
-    for one, release in facts:
-        counts.setdefault((release, one.question), Counter())[one.text] += 1
+    facts = list(_by_version(upgrades, shown))
+    newest = len(upgrades.each)
+    counts: dict[tuple[int, Hashable], Counter[str]] = {}
+    for one, version in facts:
+        counts.setdefault((version, one.question), Counter())[one.text] += 1
     odd: dict[tuple[str, str], Shown] = {}
-    for one, release in facts:
-        expected = _expected(release, counts[release, one.question], frozenset(final.get(one.question, ())))
+    for one, version in facts:
+        ended = frozenset(final.get(one.question, ()))
+        expected = _expected(counts[version, one.question], ended, is_newest=version == newest)
         if one.text not in expected:
             odd.setdefault((one.sight.subject.key, one.label), one)
     for (key, label), one in sorted(odd.items()):
@@ -59,25 +59,29 @@ def find_odd(upgrades: Upgrades, shown: Iterable[Shown], final: Mapping[Any, Ite
         yield Doubt("unread", text, (key,))
 
 
-def _expected(release: _Release, counts: Counter[str], ended: frozenset[str]) -> frozenset[str]:
-    """Return the values that readings of one release may have: that of most, and for the newer one those that final readings have."""
+def _expected(counts: Counter[str], ended: frozenset[str], *, is_newest: bool) -> frozenset[str]:
+    """Return the values that readings of one release may have: that of most, and for the newest one those that final readings have."""
     most = max(counts.values())
     usual = frozenset(text for text, count in counts.items() if count == most)
-    if release == "new" and ended:
+    if is_newest and ended:
         return ended | (usual if most > 1 and len(usual) == 1 else frozenset())
     return usual if len(usual) == 1 else usual & ended
 
 
-def _by_release(upgrades: Upgrades, shown: Iterable[Shown]) -> Iterator[tuple[Shown, _Release]]:
-    """Yield each fact with the release of its node. Where the node was changing, that is the older one if it shows what that showed."""
+def _by_version(upgrades: Upgrades, shown: Iterable[Shown]) -> Iterator[tuple[Shown, int]]:
+    """Yield each fact with the version of its node (`Upgrades.version_of`).
+
+    Where the node was changing, that is the oldest version of which another reading shows the same, or else the newest.
+    """
     changing = []
-    older: set[tuple[Hashable, str]] = set()
+    oldest: dict[tuple[Hashable, str], int] = {}
     for one in shown:
-        release = upgrades.side_of(one.sight.place.node, one.sight.begins, one.sight.ends)
-        if release is None:
+        version = upgrades.version_of(one.sight.place.node, one.sight.begins, one.sight.ends)
+        if version is None:
             changing.append(one)
             continue
-        if release == "old":
-            older.add((one.question, one.text))
-        yield one, release
-    yield from ((one, "old" if (one.question, one.text) in older else "new") for one in changing)
+        fact = (one.question, one.text)
+        oldest[fact] = min(version, oldest.get(fact, version))
+        yield one, version
+    newest = len(upgrades.each)
+    yield from ((one, oldest.get((one.question, one.text), newest)) for one in changing)

@@ -72,14 +72,16 @@ class UpgradesChecker:
         return tally.verdict(
             operations=dict(Counter(operation.outcome or "unended" for operation in upgrades.operations)),
             ended=upgrades.finished is not None,
-            source=upgrades.source,
+            source="; ".join(dict.fromkeys(upgrade.source for upgrade in upgrades.each)),
             changes_of_mixed_times=dict(sorted(fates.items())),
         )
 
 
 def _place(upgrades: Upgrades) -> str:
-    done = [one.node for one in upgrades.operations if one.stage == "node" and one.outcome == "ok"]
-    return f"after {listing(done)}" if done else "before its first node"
+    last = upgrades.each[-1].operations if upgrades.each else ()
+    done = [one.node for one in last if one.stage == "node" and one.outcome == "ok"]
+    place = f"after {listing(done)}" if done else "before its first node"
+    return f"{place} to {last[0].to}" if len(upgrades.each) > 1 else place
 
 
 # ── operations ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -180,9 +182,11 @@ def _judge_change(
     """Count a change of mixed times, and accuse one that was taken although it was to be refused."""
     if change.completed is None:
         return None
-    promise = upgrades.promise_on(change.node, change.invoked, change.completed)
-    if promise is None:
+    upgrade = upgrades.during(change.node, change.invoked, change.completed)
+    if upgrade is None:
         return None
+    promise = upgrade.promise_on(change.node, change.invoked, change.completed)
+    assert promise is not None
     fates[f"{_SIDES[promise]}, {_FATES[change.type]}"] += 1
     if promise != "refused" or not certainly_applied(change) or _may_change_nothing(change, evidence):
         return None
@@ -192,10 +196,10 @@ def _judge_change(
         objects=[change.key] if change.key else [],
         nodes=[str(change.node)],
         ops=[change.index, node.index],
-        evidence={"to": node.to, "source": upgrades.source},
+        evidence={"to": node.to, "source": upgrade.source},
         explanation=Argument(
             [change, _line(node)],
-            f"{change.node} was {node.to} and the upgrade had not ended, so it must refuse every schema change ({upgrades.source}).",
+            f"{change.node} was {node.to} and the upgrade had not ended, so it must refuse every schema change ({upgrade.source}).",
             "it acknowledged T1.",
         ),
     )
@@ -258,9 +262,10 @@ def _find_strange_effects(upgrades: Upgrades) -> Iterator[Doubt]:
             yield Doubt("incomplete-run", f"{what} says of no attempt that it succeeded")
         if operation.system is None:
             yield Doubt("incomplete-run", f"{what} does not say what {operation.node} was afterwards")
-    ended = [one for one in upgrades.operations if one.outcome is not None]
-    if len({orjson.dumps(one.promises, option=orjson.OPT_SORT_KEYS) for one in ended}) > 1:
-        yield Doubt("incomplete-run", "the operations of the upgrade name different promises for mixed versions")
+    for upgrade in upgrades.each:
+        ended = [one for one in upgrade.operations if one.outcome is not None]
+        if len({orjson.dumps(one.promises, option=orjson.OPT_SORT_KEYS) for one in ended}) > 1:
+            yield Doubt("incomplete-run", "the operations of the upgrade name different promises for mixed versions")
 
 
 def _find_strange_releases(evidence: Evidence, upgrades: Upgrades) -> Iterator[Doubt]:

@@ -275,6 +275,14 @@ class LocalCluster:
         """Return why a node cannot become this system, or None."""
         return self._versions.cannot_become(system)
 
+    def cannot_go_back(self, system: str) -> str | None:
+        """Return why a node that became this system cannot go back, or None."""
+        return self._versions.cannot_go_back(system)
+
+    def not_ready(self, system: str) -> str | None:
+        """Return why no node may become this system yet, or None."""
+        return self._versions.not_ready(system)
+
     def promises(self, system: str) -> Mapping[str, JSON]:
         """Return what is promised while nodes become this system. Raises ClusterError."""
         return self._versions.promises(system)

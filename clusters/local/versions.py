@@ -1,4 +1,4 @@
-"""Versions: the systems that a local cluster's nodes run and can become, and how one becomes another.
+"""Versions: the systems that a local cluster's nodes run and become, one after another, and how one becomes the next.
 
 The node's configuration and arguments are those of the new version from before its server is ended, so that whoever starts
 it afterwards, the end of a fault for example, starts the new one.
@@ -52,7 +52,7 @@ class Versions:
         commands: TopologyCommands,
         now: dict[str, System],
     ) -> None:
-        """The first of `versions` is the one that the nodes begin with; `commands` carry out nodetool. `now` is kept up to date for others to read."""
+        """Take the versions in the order in which nodes are them, and `commands`, which carry out nodetool. `now` is kept up to date for others to read."""
         self._nodes = {node.name: node for node in nodes}
         self._places = places
         self._first = versions[0].system
@@ -61,8 +61,10 @@ class Versions:
         self._commands = commands
         self._old_servers: set[str] = set()
         """The nodes whose server may still be the one before."""
-        self._done: set[tuple[str, str]] = set()
-        """The commands (node, command) of the end of the upgrade that were carried out."""
+        self._done: set[tuple[str, str, str]] = set()
+        """The commands (system, node, command) of the ends of upgrades that were carried out."""
+        self._ended: set[str] = set()
+        """The systems whose upgrade has ended."""
         self._steps: dict[str, UpgradeStep] = {}
 
     def launch_of(self, node: str) -> Launch:
@@ -78,7 +80,7 @@ class Versions:
         return str(self._first)
 
     def others(self) -> Sequence[str]:
-        """Return the systems besides the first."""
+        """Return the systems after the first, in order."""
         return [system for system in self._versions if system != str(self._first)]
 
     def running(self) -> Mapping[str, str]:
@@ -93,7 +95,7 @@ class Versions:
         """Return the steps that upgrades to the further systems have."""
         shown: set[UpgradeStep] = {"drain", "stop", "start"} if self.others() else set()
         for system in self.others():
-            way = self._way(self._versions[system].system)
+            way = self._versions[system].system.upgrade
             if way is not None and way.last(len(self._nodes)):
                 shown.add("initialize")
             if way is not None and way.on_each:
@@ -101,27 +103,48 @@ class Versions:
         return shown
 
     def cannot_become(self, system: str) -> str | None:
-        """Return why nodes cannot become this system, or None: neither upgrade nor the way back is known, or no server is here."""
-        version = self._versions.get(system)
-        if version is None:
+        """Return why nodes of the system before it cannot become this one, or None: it is older, no upgrade is known, or no server is here."""
+        if system not in self.others():
             return f"{system} was not prepared"
-        here, there = self._first, version.system
+        here, there = self._before(system), self._versions[system].system
         if here.product != there.product:
             return f"{here} cannot become {there}"
-        way = self._way(there)
-        if way is None or not way.first <= min(here.line, there.line):
+        if there.line < here.line:
+            return f"{there} is older than {here}, and an upgrade leads to a newer version"
+        if there.upgrade is None or here.line < there.upgrade.first:
             return f"no way from {here} to {there} is known"
-        if there.line < here.line and not way.reversible:
-            return f"nodes of {here} do not go back to {there}"
+        return None
+
+    def cannot_go_back(self, system: str) -> str | None:
+        """Return why nodes that became this system cannot become the one before it again, or None."""
+        if (reason := self.cannot_become(system)) is not None:
+            return reason
+        here, there = self._before(system), self._versions[system].system
+        way = there.upgrade
+        if there.line != here.line and not (way is not None and way.reversible):
+            return f"nodes of {there} do not go back to {here}"
+        return None
+
+    def not_ready(self, system: str) -> str | None:
+        """Return why no node may become this system yet, or None: all must be the one before it, by an upgrade that has ended."""
+        if (reason := self.cannot_become(system)) is not None:
+            return reason
+        before = str(self._before(system))
+        behind = sorted(node for node, now in self.running().items() if now not in {before, system})
+        if behind:
+            return f"{', '.join(behind)} did not become {before}"
+        if before != str(self._first) and before not in self._ended:
+            return f"the upgrade to {before} has not ended"
         return None
 
     def promises(self, system: str) -> Mapping[str, JSON]:
         """Return what is promised while nodes become this system. Raises ClusterError if they cannot."""
-        return self._known_way(system).promises()
+        return self._way_to(system).promises()
 
     def become(self, node: str, system: str, *, limit_s: float) -> Attempt:
         """Drain, exchange, end and start the server of one node. Raises ClusterError for a system that it cannot become."""
-        self._known_way(system)
+        if system != str(self._first):
+            self._way_to(system)
         target, server = self._versions[system], self._nodes[node]
         began = time.monotonic()
         try:
@@ -153,7 +176,7 @@ class Versions:
 
         `insists`: nodes that differ are left out of what is compared, where the line has a word for that.
         """
-        way = self._known_way(system)
+        way = self._way_to(system)
         began = time.monotonic()
         planned = [(on, command) for command in way.last(len(self._nodes))]
         if insists and way.insisting is not None:
@@ -165,28 +188,31 @@ class Versions:
         try:
             for position, (node, command) in enumerate(planned):
                 self._steps[on] = "initialize" if position < last else "rewrite"
-                if (node, str(command)) in self._done:
+                if (system, node, str(command)) in self._done:
                     continue
                 left_s = limit_s - (time.monotonic() - began)
                 attempt = self._carry_out(command, node, left_s, refusals=way.refusals, done=way.done_already)
                 if attempt.outcome != "ok":
                     break
-                self._done.add((node, str(command)))
+                self._done.add((system, node, str(command)))
+            else:
+                self._ended.add(system)
         finally:
             self._steps.pop(on, None)
         return attempt
 
     # ── its parts ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _way(self, other: System) -> Upgrade | None:
-        """Return the way between the first system and this one, in whichever direction it is gone."""
-        return max(self._first, other, key=lambda system: system.line).upgrade
+    def _before(self, system: str) -> System:
+        """Return the system that nodes are before they become this one, which is not the first."""
+        names = list(self._versions)
+        return self._versions[names[names.index(system) - 1]].system
 
-    def _known_way(self, system: str) -> Upgrade:
-        if system != str(self._first) and (reason := self.cannot_become(system)) is not None:
+    def _way_to(self, system: str) -> Upgrade:
+        """Return how nodes become this system. Raises ClusterError if they cannot."""
+        if (reason := self.cannot_become(system)) is not None:
             raise ClusterError(reason)
-        newest = max((version.system for version in self._versions.values()), key=lambda each: each.line)
-        way = self._way(newest if system == str(self._first) else self._versions[system].system)
+        way = self._versions[system].system.upgrade
         assert way is not None
         return way
 

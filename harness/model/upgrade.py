@@ -43,7 +43,7 @@ class ChangesVersions(Protocol):
         ...
 
     def others(self) -> Sequence[str]:
-        """Return the further systems that were prepared."""
+        """Return the further systems that were prepared, in the order in which nodes become them."""
         ...
 
     def running(self) -> Mapping[str, str]:
@@ -51,7 +51,15 @@ class ChangesVersions(Protocol):
         ...
 
     def cannot_become(self, system: str) -> str | None:
-        """Return why a node cannot become this system, as a sentence; None if it can."""
+        """Return why a node of the system before it cannot become this one, as a sentence; None if it can."""
+        ...
+
+    def cannot_go_back(self, system: str) -> str | None:
+        """Return why a node that became this system cannot become the one before it again; None if it can."""
+        ...
+
+    def not_ready(self, system: str) -> str | None:
+        """Return why no node may become this system yet: the upgrade before it has not ended on all nodes. None if one may."""
         ...
 
     def promises(self, system: str) -> Mapping[str, JSON]:

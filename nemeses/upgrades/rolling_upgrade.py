@@ -1,5 +1,6 @@
 """Rolling upgrade: every node becomes another version with the data it has, one after another; then the upgrade is ended.
 
+If nodes are to become several versions, one upgrade follows another, each with an order of its own.
 Each node is an operation of its own, and so is the end (`stage` is `node`, `back` or `finish`), so that a run which stops
 halfway says where. The value of an outcome has `system`, and `promises`: what is promised while versions are mixed
 (`schemaquake.harness.model.upgrade.ChangesVersions.promises`).
@@ -39,7 +40,10 @@ _GAP_S: Final = 0.001
 class UpgradeOptions:
     """Options that are written without the nemesis' name, as those of all operations on the topology are."""
 
-    to: str = option("", "the system that nodes become, for example cassandra:6.0-alpha2")
+    to: str = option(
+        "",
+        "the system that nodes become, for example cassandra:6.0-alpha2; with commas several, one upgrade after another",
+    )
     aim: str = option("", f"a fault at a step, as of the topology's operations; steps {', '.join(UPGRADE_STEPS)}")
     aim_s: float = option(10.0, "how long the fault that is aimed at a step lasts, in seconds")
 
@@ -53,7 +57,9 @@ class RollingUpgrade:
     options = UpgradeOptions()
 
     nodes: int = option(0, "how many nodes are upgraded; 0: all, and then the upgrade is ended")
-    back: bool = option(False, "true: a node that was upgraded goes back once, and is upgraded again", parse=truth)
+    back: bool = option(
+        False, "true: in each upgrade one node that was upgraded goes back once, and is upgraded again", parse=truth
+    )
     insist: bool = option(
         False,
         "true: a last step that is refused because nodes differ is asked again without comparing them (`cms initialize --ignore`)",
@@ -65,26 +71,35 @@ class RollingUpgrade:
     after_failure: str = standard.after_failure(_WAYS)
 
     def systems(self, given: Mapping[str, str]) -> Sequence[str]:
-        """Return the system that nodes become. Raises PlanError if the options name none."""
-        return [_target(options.configured(self.options, given))]
+        """Return the systems that nodes become, in order. Raises PlanError if the options name none."""
+        return _targets(options.configured(self.options, given))
 
     def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
         """Plan an operation for each node, in an order drawn from the seed, and the end. Raises PlanError."""
         plan = configured(self, context)
         shared = options.configured(self.options, context.options)
+        targets = _targets(shared)
+        if len(targets) > 1 and plan.nodes not in {0, len(context.nodes)}:
+            raise PlanError(
+                f"-O {self.name}.nodes={plan.nodes}: the upgrade to {targets[0]} has to end on all nodes before that to {targets[1]}"
+            )
         order = list(context.nodes)
         random.shuffle(order)
         begins = plan.begins_s if plan.begins_s >= 0 else random.uniform(*_BEGINS) * context.time_limit_s
         if begins >= context.time_limit_s:
             raise PlanError(f"-O {self.name}.begins_s={begins:g}: the main phase ends at {context.time_limit_s:g} s")
         way = draw_recovery(random, _WAYS, plan.after_failure, self.name)
-        stages = list(_stages(order, plan.nodes, goes_back=plan.back, random=random))
+        stages = []
+        for position, to in enumerate(targets):
+            if position:
+                random.shuffle(order)
+            stages += [(*each, to) for each in _stages(order, plan.nodes, goes_back=plan.back, random=random)]
         aimed = _aimed(shared.aim, stages, random)
         operations = []
-        for position, (stage, node) in enumerate(stages):
+        for position, (stage, node, to) in enumerate(stages):
             parameters: dict[str, JSON] = {
                 "stage": stage,
-                "to": _target(shared),
+                "to": to,
                 "limit_s": plan.limit_s,
                 "pause_s": plan.pause_s if position else 0.0,
                 "after_failure": way if stage == "node" else "retry",
@@ -113,7 +128,7 @@ class RollingUpgrade:
     becomes = node_serves
 
     def missing(self, cluster: Cluster) -> str | None:
-        """Say why nodes of this cluster cannot become another version."""
+        """Say why nodes of this cluster cannot become the versions that they are to."""
         if not isinstance(cluster, ChangesVersions):
             return "the version of this cluster's nodes cannot be changed"
         if not cluster.others():
@@ -127,8 +142,10 @@ class RollingUpgrade:
         pause_for(float(operation.parameters["pause_s"]))
         if stage == "finish":
             completion = _finish(cluster, operation, name, to)
+        elif (reason := cluster.not_ready(to) or (cluster.cannot_go_back(to) if stage == "back" else None)) is not None:
+            completion = refused(reason)
         else:
-            completion = _exchange(cluster, operation, name, cluster.began_as() if stage == "back" else to)
+            completion = _exchange(cluster, operation, name, _before(cluster, to) if stage == "back" else to)
         facts = {"stage": stage, "system": cluster.running()[name], "promises": dict(cluster.promises(to))}
         return replace(completion, value={**completion.value, **facts})
 
@@ -162,10 +179,19 @@ def _finish(cluster: Cluster, operation: Fault, name: str, to: str) -> Completio
     return replace(second, value={**second.value, "attempts": attempts, "seconds": seconds})
 
 
-def _target(shared: UpgradeOptions) -> str:
-    if not shared.to:
+def _before(cluster: ChangesVersions, system: str) -> str:
+    """Return the system that nodes are before they become this one."""
+    path = [cluster.began_as(), *cluster.others()]
+    return path[path.index(system) - 1]
+
+
+def _targets(shared: UpgradeOptions) -> Sequence[str]:
+    targets = [name for part in shared.to.split(",") if (name := part.strip())]
+    if not targets:
         raise PlanError("rolling-upgrade needs to know what nodes become: -O to=cassandra:6.0-alpha2")
-    return shared.to
+    if len(set(targets)) < len(targets):
+        raise PlanError(f"-O to={shared.to}: name each system once")
+    return targets
 
 
 def _stages(order: Sequence[str], count: int, *, goes_back: bool, random: Random) -> Iterator[tuple[str, str]]:
@@ -181,11 +207,11 @@ def _stages(order: Sequence[str], count: int, *, goes_back: bool, random: Random
         yield "finish", random.choice(order)
 
 
-def _aimed(text: str, stages: Sequence[tuple[str, str]], random: Random) -> int | None:
+def _aimed(text: str, stages: Sequence[tuple[str, str, str]], random: Random) -> int | None:
     """Draw the operation that has the step of an aim; None without an aim, and where no operation has the step."""
     if not text:
         return None
-    fitting = [n for n, (stage, _) in enumerate(stages) if any(f"@{step}" in text for step in _steps_of(stage))]
+    fitting = [n for n, (stage, *_) in enumerate(stages) if any(f"@{step}" in text for step in _steps_of(stage))]
     return random.choice(fitting or range(len(stages)))
 
 

@@ -131,20 +131,24 @@ class _Run:
         fault = _fault_during(self.faults, statements)
         return Cause(product=product, era=era, statements=make_shapes(statements), fault=fault)
 
-    def cause_of_upgrade(self) -> Cause:
-        """Make the cause of what changes of mixed times brought about."""
+    def cause_of_upgrade(self, to: str) -> Cause:
+        """Make the cause of what changes brought about that were made while nodes were becoming this era."""
         product, era = self.design
-        return Cause(product=product, era=era, upgrade_to=self.mixed.era)
+        return Cause(product=product, era=era, upgrade_to=to)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _MixedTimes:
     """The changes that were made while nodes were of two versions, and may have been carried out."""
 
-    era: str = ""
-    """The era that nodes were becoming; empty if it is not installed."""
     changes: Mapping[int, Statement] = field(default_factory=dict)
     """Those changes by index."""
+    eras: Mapping[int, str] = field(default_factory=dict)
+    """By the same index the era that nodes were becoming; empty if it is not installed."""
+
+    def era_of(self, changes: Iterable[Statement]) -> str:
+        """Return the era that nodes were becoming at the last of these changes."""
+        return self.eras[max(one.index for one in changes)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,7 +228,7 @@ def _named_by_worst(run: _Run, places: Sequence[int], sides: Sequence[Statement]
 
 def _elsewhere(run: _Run) -> Iterator[_Draft]:
     """Draft the findings of anomalies that belong to no race."""
-    of_upgrade: list[int] = []
+    of_upgrades: dict[str, list[int]] = {}
     rest = [place for place, one in enumerate(run.attributions) if not one.races]
     located = [place for place in rest if scope_of(run.anomalies[place].type) != "cluster" and _links(run, place)]
     explained, others = explain([_clue(run, place) for place in located])
@@ -237,15 +241,15 @@ def _elsewhere(run: _Run) -> Iterator[_Draft]:
             for each in group
         }
         met = tuple(sorted(named.values(), key=lambda each: (each.invoked, each.index)))
-        if _is_of_upgrade(run, met, one.places):
-            of_upgrade += one.places
+        if (era := _upgrade_of(run, met, one.places)) is not None:
+            of_upgrades.setdefault(era, []).extend(one.places)
             continue
         cause = run.cause(met, run.anomalies[_worst(run, one.places)])
         yield _Draft(cause=cause, places=one.places, statements=met, times=tuple(each.invoked for each in met))
     for places in _components(others, lambda place: _links(run, place)):
         met = _met_outside(run, places)
-        if _is_of_upgrade(run, met, places):
-            of_upgrade += places
+        if (era := _upgrade_of(run, met, places)) is not None:
+            of_upgrades.setdefault(era, []).extend(places)
             continue
         times = tuple(one.invoked for one in met)
         for group in [places] if met else _by_type(run, places):
@@ -255,14 +259,14 @@ def _elsewhere(run: _Run) -> Iterator[_Draft]:
     for place in rest:
         if place in located:
             continue
-        if _of_mixed_times(run, place):
-            of_upgrade.append(place)
+        if (era := _upgrade_of(run, (), [place])) is not None:
+            of_upgrades.setdefault(era, []).append(place)
         else:
             times = tuple(one.invoked for one in only)
             cause = run.cause(only, run.anomalies[place])
             yield _Draft(cause=cause, places=(place,), statements=only, times=times)
-    if of_upgrade:
-        yield _of_upgrade(run, sorted(of_upgrade))
+    for era, places in of_upgrades.items():
+        yield _of_upgrade(run, era, sorted(places))
 
 
 def _mixed_times(upgrades: Upgrades, changes: Iterable[Statement]) -> _MixedTimes:
@@ -270,18 +274,19 @@ def _mixed_times(upgrades: Upgrades, changes: Iterable[Statement]) -> _MixedTime
 
     One without an answer may have been made at any time, and is left out.
     """
-    exchanged = [one.invoked for one in upgrades.operations if one.stage == "node" and one.outcome == "ok"]
-    if not exchanged:
-        return _MixedTimes()
-    made = {
-        one.index: one
-        for one in changes
-        if one.type != "fail"
-        and one.completed is not None
-        and one.invoked > min(exchanged)
-        and upgrades.promise_on(one.node, one.invoked, one.completed) is not None
+    exchanged = {
+        upgrade.to: [one.invoked for one in upgrade.operations if one.stage == "node" and one.outcome == "ok"]
+        for upgrade in upgrades.each
     }
-    return _MixedTimes(era=read_design(upgrades.operations[0].to)[1], changes=made)
+    made: dict[int, Statement] = {}
+    eras: dict[int, str] = {}
+    for one in changes:
+        if one.type == "fail" or one.completed is None:
+            continue
+        upgrade = upgrades.during(one.node, one.invoked, one.completed)
+        if upgrade is not None and one.invoked > min(exchanged[upgrade.to], default=one.invoked):
+            made[one.index], eras[one.index] = one, read_design(upgrade.to)[1]
+    return _MixedTimes(changes=made, eras=eras)
 
 
 def _of_mixed_times(run: _Run, place: int) -> tuple[Statement, ...]:
@@ -289,16 +294,17 @@ def _of_mixed_times(run: _Run, place: int) -> tuple[Statement, ...]:
     return tuple(run.mixed.changes[op] for op in sorted({*run.anomalies[place].ops} & run.mixed.changes.keys()))
 
 
-def _is_of_upgrade(run: _Run, met: Sequence[Statement], places: Iterable[int]) -> bool:
-    """Return whether anomalies name changes of mixed times, and no two statements that met."""
-    return len(met) < 2 and any(_of_mixed_times(run, place) for place in places)
+def _upgrade_of(run: _Run, met: Sequence[Statement], places: Iterable[int]) -> str | None:
+    """Return the era that nodes were becoming at the changes that anomalies name; None if they name none, or two statements that met."""
+    named = [one for place in places for one in _of_mixed_times(run, place)]
+    return run.mixed.era_of(named) if named and len(met) < 2 else None
 
 
-def _of_upgrade(run: _Run, places: Sequence[int]) -> _Draft:
+def _of_upgrade(run: _Run, era: str, places: Sequence[int]) -> _Draft:
     """Draft the finding of changes that were made in the middle of an upgrade; its example is the anomaly that names the fewest."""
     named = [changes for place in places if (changes := _of_mixed_times(run, place))]
     times = tuple(sorted({one.invoked for changes in named for one in changes}))
-    return _Draft(cause=run.cause_of_upgrade(), places=tuple(places), statements=min(named, key=len), times=times)
+    return _Draft(cause=run.cause_of_upgrade(era), places=tuple(places), statements=min(named, key=len), times=times)
 
 
 def _by_type(run: _Run, places: Sequence[int]) -> list[list[int]]:

@@ -28,9 +28,11 @@ REFUSED = {"outcome": "fail", "command": "nodetool cms initialize", "answer": "m
 SERVED = {"outcome": "ok", "command": f"drain, stop, start as {NEW}", "answer": "", "timed_out": False}
 
 
-def stage(number, node, begins_ms, ends_ms, *, stage="node", outcome="ok", attempts=(SERVED,), system=NEW, **promises):
+def stage(
+    number, node, begins_ms, ends_ms, *, stage="node", outcome="ok", attempts=(SERVED,), system=NEW, to=NEW, **promises
+):
     """The two events of an operation; without an outcome it has no end."""
-    parameters = {"stage": stage, "to": NEW, **({} if stage == "finish" else {"takes_down": True})}
+    parameters = {"stage": stage, "to": to, **({} if stage == "finish" else {"takes_down": True})}
     value = {"operation": number, "nodes": [node], "parameters": parameters, "becomes": {node: "normal"}}
     lines = [f"@{begins_ms} -- {node} invoke rolling-upgrade {orjson.dumps(value).decode()}"]
     if outcome is not None:
@@ -648,3 +650,70 @@ def test_a_node_that_does_not_say_what_it_is_is_named_once_and_others_are_read_a
         "n1 does not say at 0.050 s which release it is",
         "at 0.095 s n2 says that it is 6.0-alpha2, and it was 5.0.9",
     ]
+
+
+MIDDLE = "cassandra:4.1.10"
+FIRST_WAY = {
+    "schema_changes": {"old": "unsupported", "new": "unsupported"},
+    "until": "nodes",
+    "source": "NEWS.txt of 4.1",
+}
+
+
+def two_upgrades(*, first_end="ok"):
+    """4.0 to 4.1 from 10 to 85 ms, and the one to 6.0 of the other tests from 100 ms on."""
+    way = {"to": MIDDLE, "system": MIDDLE, **FIRST_WAY}
+    nodes = [
+        line
+        for number, node in enumerate(("n3", "n1", "n2"))
+        for line in stage(10 + number, node, 10 + 20 * number, 20 + 20 * number, **way)
+    ]
+    return [*nodes, *stage(14, "n2", 80, 85, stage="finish", outcome=first_end, **way), *NODES, *END]
+
+
+def test_two_upgrades_of_one_run_are_judged_by_the_promises_of_each():
+    result = verdict(
+        *two_upgrades(), *change("n3", 33, 35), *change("n2", 90, 92, name="u"), *change("n1", 250, 260, REFUSAL)
+    )
+    assert result.valid is True
+    assert result.figures["operations"] == {"ok": 8}
+    assert result.figures["changes_of_mixed_times"] == {"not to be asked for, accepted": 1, "to be refused, refused": 1}
+    assert result.figures["source"] == "NEWS.txt of 4.1; NEWS.txt of 6.0"
+    taken = verdict(*two_upgrades(), *change("n1", 250, 260))
+    assert [(one.type, one.evidence["source"]) for one in taken.anomalies] == [
+        ("accepted-in-mixed-versions", "NEWS.txt of 6.0")
+    ]
+
+
+def test_between_two_upgrades_versions_are_not_mixed_unless_the_first_was_not_ended():
+    upgrades = Evidence.of(judged(sorted(two_upgrades(), key=_time))).notes.upgrades
+    at = [time * 1_000_000 for time in (5, 25, 33, 90, 250, 450, 900)]
+    assert [upgrades.promise_on("n3", time, time + 1) for time in at] == [
+        None,
+        "unsupported",
+        "unsupported",
+        None,
+        "unsupported",
+        "unsupported",
+        None,
+    ]
+    assert [upgrades.version_of("n3", time, time + 1) for time in at] == [0, 1, 1, 1, 1, 1, 2]
+    assert upgrades.version_of("n3", at[0], at[1]) is None
+    assert upgrades.mixed == (10_000_000, 800_000_000)
+    unended = Evidence.of(judged(sorted(two_upgrades(first_end="fail"), key=_time))).notes.upgrades
+    assert unended.promise_on("n3", at[3], at[3] + 1) == "unsupported"
+
+
+def test_each_upgrade_of_a_run_has_the_same_promises_for_all_its_operations():
+    other = stage(15, "n1", 86, 88, to=MIDDLE, system=MIDDLE, **{**FIRST_WAY, "source": "elsewhere"})
+    assert found(*two_upgrades(), *other) == ([], ["incomplete-run"])
+    assert found(*two_upgrades()) == ([], [])
+
+
+def test_a_run_that_stopped_in_its_second_upgrade_says_where():
+    lines = [line for line in two_upgrades() if _time(line) < 500]
+    skip = (
+        '@650 -- n3 info operation-skipped {"nemesis":"rolling-upgrade","nodes":["n3"],"reason":"the main phase ended"}'
+    )
+    (doubt,) = verdict(*lines, skip).doubts
+    assert "after n1 and n2 to cassandra:6.0-alpha2: the main phase ended" in doubt.text

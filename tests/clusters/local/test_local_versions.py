@@ -197,23 +197,68 @@ def test_what_was_not_prepared_no_node_becomes(cluster, system):
         ("cassandra:3.11.19", "cassandra:4.0.19", True),
         ("cassandra:2.2.19", "cassandra:3.11.19", True),
         ("cassandra:1.2.19", "cassandra:3.11.19", False),
-        (NEW, OLD, True),
+        ("cassandra:5.0.8", OLD, True),
+        (NEW, OLD, False),
         ("cassandra:4.0.19", "cassandra:3.11.19", False),
         (NEW, "scylladb:2025.1.0", False),
     ],
 )
 def test_paths_are_those_that_release_notes_allow(tmp_path, first, second, can):
-    begin, end = parse_system(first), parse_system(second)
-    launched = end if end.launch is not None else begin
-    made = LocalCluster(
-        InstalledVersion(system=begin, recipe=recipe_for(begin), java=tmp_path / "java", class_path=[]),
-        folder=tmp_path,
+    assert (on_the_way(tmp_path, first, second).cannot_become(second) is None) == can
+
+
+def on_the_way(folder, first, *others):
+    begin, further = parse_system(first), [parse_system(other) for other in others]
+    return LocalCluster(
+        InstalledVersion(system=begin, recipe=recipe_for(begin), java=folder / "java", class_path=[]),
+        folder=folder,
         names=["n1"],
         start_timeout_s=1,
         setup=ServerSetup(java_options=[]),
-        others=[InstalledVersion(system=end, recipe=recipe_for(launched), java=tmp_path / "java", class_path=[])],
+        others=[
+            InstalledVersion(
+                system=end,
+                recipe=recipe_for(end if end.launch is not None else begin),
+                java=folder / "java",
+                class_path=[],
+            )
+            for end in further
+        ],
     )
-    assert (made.cannot_become(second) is None) == can
+
+
+def test_each_version_of_a_longer_path_is_reached_from_the_one_before_it(tmp_path):
+    path = ("cassandra:3.11.19", "cassandra:4.0.19", "cassandra:4.1.10", OLD, NEW)
+    made = on_the_way(tmp_path, *path)
+    assert [made.cannot_become(system) for system in path[1:]] == [None] * 4
+    assert "n1" in made.not_ready(NEW)
+    assert made.not_ready(path[1]) is None
+    assert made.promises(path[1])["source"] != made.promises(NEW)["source"]
+    assert [made.cannot_go_back(system) is None for system in path[1:]] == [False, False, True, True]
+    assert on_the_way(tmp_path, "cassandra:3.11.19", OLD, NEW).cannot_become(OLD) is not None
+    assert "not prepared" in made.not_ready(path[0])
+
+
+def test_the_next_upgrade_waits_for_the_end_of_the_one_before(tmp_path, cluster, asked):
+    between = "cassandra:4.1.10"
+    path = local(tmp_path / "path", tmp_path / "java", "cassandra:4.0.19", between, OLD)
+    try:
+        for node in path.nodes:
+            node.prepare()
+            node.start()
+        path.become("n1", between, limit_s=30)
+        assert path.not_ready(OLD) == "n2 did not become cassandra:4.1.10"
+        path.become("n2", between, limit_s=30)
+        assert "has not ended" in path.not_ready(OLD)
+        before = len(asked())
+        assert path.finish(between, on="n1", limit_s=30).outcome == "ok"
+        assert path.not_ready(OLD) is None
+        for node in ("n1", "n2"):
+            path.become(node, OLD, limit_s=30)
+        assert path.finish(OLD, on="n1", limit_s=30).outcome == "ok"
+        assert [line for line in asked()[before:] if "upgradesstables" in line] == ["7199 upgradesstables"] * 4
+    finally:
+        path.stop()
 
 
 def test_a_refused_end_goes_on_without_comparing_the_other_nodes(cluster, tmp_path, asked):

@@ -17,7 +17,7 @@ from schemaquake.harness.registry import load
 from schemaquake.nemeses.topology import attempts
 from schemaquake.nemeses.upgrades import rolling_upgrade
 
-OLD, NEW = "made:1", "made:2"
+OLD, NEW, NEWEST = "made:1", "made:2", "made:3"
 NODES = ("n1", "n2", "n3")
 CONTEXT = Context(seed=7, nodes=NODES, time_limit_s=100, options={"to": NEW})
 PROMISES = {"schema_changes": {"old": "unsupported", "new": "refused"}, "until": "last-steps", "source": "notes"}
@@ -31,6 +31,7 @@ class UpgradedCluster(ChangingCluster):
         self.now = dict.fromkeys(NODES, OLD)
         self.refuses = refuses
         self.prepared = [NEW]
+        self.keeps = self.waits = None
 
     def began_as(self):
         return OLD
@@ -43,6 +44,12 @@ class UpgradedCluster(ChangingCluster):
 
     def cannot_become(self, system):
         return self.refuses
+
+    def cannot_go_back(self, system):
+        return self.keeps
+
+    def not_ready(self, system):
+        return self.waits
 
     def promises(self, system):
         return PROMISES
@@ -122,6 +129,58 @@ def test_a_node_goes_back_once_and_is_upgraded_again():
     assert (sorted(stages), {one.type for one in done}) == (["back", "finish", *["node"] * 4], {"ok"})
 
 
+def test_a_node_that_does_not_go_back_is_left_as_it_is():
+    nemesis, operations = planned(**{"rolling-upgrade.back": "true"})
+    cluster = UpgradedCluster()
+    cluster.keeps = "no way back"
+    done = [nemesis.operate(cluster, operation) for operation in operations]
+    assert [
+        one.type for one, operation in zip(done, operations, strict=True) if operation.parameters["stage"] == "back"
+    ] == ["fail"]
+    assert OLD not in [system for _, system in cluster.asked]
+
+
+def test_several_upgrades_follow_one_another_each_with_an_order_of_its_own_and_an_end():
+    given = {"to": f"{NEW}, {NEWEST}"}
+    orders = set()
+    for seed in range(20):
+        nemesis, operations = planned(seed=seed, **given)
+        assert [one.parameters["stage"] for one in operations] == (["node"] * 3 + ["finish"]) * 2
+        assert [one.parameters["to"] for one in operations] == [NEW] * 4 + [NEWEST] * 4
+        assert [one.nodes for one in operations[:4]] == [one.nodes for one in planned(seed=seed)[1]]
+        assert all(sorted(one.nodes[0] for one in leg) == list(NODES) for leg in (operations[:3], operations[4:7]))
+        orders.add([one.nodes for one in operations[:3]] == [one.nodes for one in operations[4:7]])
+    assert orders == {True, False}
+    assert nemesis.systems(given) == [NEW, NEWEST]
+    cluster = UpgradedCluster()
+    cluster.prepared = [NEW, NEWEST]
+    done = [nemesis.operate(cluster, operation) for operation in operations]
+    assert [one.value["system"] for one in done] == [NEW] * 4 + [NEWEST] * 4
+    assert set(cluster.now.values()) == {NEWEST}
+
+
+def test_of_several_upgrades_a_node_goes_back_to_the_version_before():
+    nemesis, operations = planned(**{"to": f"{NEW},{NEWEST}", "rolling-upgrade.back": "true"})
+    cluster = UpgradedCluster()
+    cluster.prepared = [NEW, NEWEST]
+    for operation in operations:
+        nemesis.operate(cluster, operation)
+    back = [
+        asked
+        for asked, operation in zip(cluster.asked, operations, strict=True)
+        if operation.parameters["stage"] == "back"
+    ]
+    assert [system for _, system in back] == [OLD, NEW]
+
+
+def test_no_node_is_upgraded_before_the_upgrade_to_the_version_before_has_ended():
+    nemesis, operations = planned()
+    cluster = UpgradedCluster()
+    cluster.waits = "n2 did not become made:1"
+    done = nemesis.operate(cluster, operations[0])
+    assert (done.type, cluster.asked) == ("fail", [])
+
+
 @pytest.mark.parametrize(
     ("answers", "way", "outcome", "system"),
     [
@@ -194,7 +253,17 @@ def test_any_aim_is_one_of_the_operations_own_steps():
         assert last == (aimed.parameters["stage"] == "finish")
 
 
-@pytest.mark.parametrize("given", [{"to": ""}, {"aim": "kill@PREPARE"}, {"rolling-upgrade.begins_s": "100"}])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"to": ""},
+        {"to": " , "},
+        {"to": f"{NEW},{NEW}"},
+        {"to": f"{NEW},{NEWEST}", "rolling-upgrade.nodes": "2"},
+        {"aim": "kill@PREPARE"},
+        {"rolling-upgrade.begins_s": "100"},
+    ],
+)
 def test_what_cannot_be_is_refused_beforehand(given):
     with pytest.raises(PlanError):
         planned(**given)
