@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 from random import Random
 from typing import Any, Final, Literal
@@ -80,6 +80,12 @@ class ChurnOptions(CutOptions):
         "all: every form of the grid's statements in two keyspaces of three; plain: in none",
         parse=one_of("all", "plain"),
     )
+    rounds: int = option(
+        0,
+        "the number of meetings after which nothing is changed any more, and rows go on; 0: no end",
+        parse=whole_number(least=0),
+    )
+    """So that objects of every kind are there before something else happens, as an upgrade during which nothing may be changed."""
     coverage: tuple[str, ...] = option(
         (), "folders of earlier runs, with commas: what has not met in them comes first", parse=names
     )
@@ -132,14 +138,16 @@ def groups(context: Context) -> tuple[Group, ...]:
     """
     workers = _workers(context)
     number = -(-workers // _GROUP_MAX)
-    turns = int(context.time_limit_s / _ROUND_S / _options(context).season) + 1
+    options = _options(context)
+    rounds = context.time_limit_s / _ROUND_S
+    turns = int(min(rounds, options.rounds or rounds) / options.season) + 1
     turns = max(1, min(turns, _KEYSPACES_MOST // number))
     return tuple(
         Group(
             group,
             tuple(index for index in range(workers) if index * number // workers == group),
             tuple(race_keyspace(context, SchemaChurn.name, turn * number + group) for turn in range(turns)),
-            _options(context).forms == "plain",
+            options.forms == "plain",
         )
         for group in range(number)
     )
@@ -182,27 +190,25 @@ def _workers(context: Context) -> int:
 
 
 def _churn(worker: Worker, context: Context) -> Iterator[Step]:
-    """Yield round after round, with rows and pauses between them."""
-    single = _options(context).mode == "single"
-    relay = _options(context).relay and not single
+    """Yield round after round, with rows and pauses between them; when the last round is over, rows alone."""
+    options = _options(context)
+    single = options.mode == "single"
+    relay = options.relay and not single
     group = next(each for each in groups(context) if worker.index in each.workers)
     rounds = rounds_of(group, context)
     rows = _Rows(worker, group, rounds.states, context.random("schema-churn", worker.index, "rows"))
     if worker.index == 0:
         yield Note("meetings-planned", None, {"cells": len(possible_cells(context.features, plain=group.plain))})
     mending: tuple[Invoke, ...] = ()
-    for found in rounds:
+    for found in islice(rounds, options.rounds or None):
         for place in range(_ROWS_A_ROUND - 1):
             yield from _pause(context)
             yield rows.next(found.keyspace)
             if place == 0:
                 yield from mending
         yield from _pause(context)
-        mine = [each.change for each in found.side_of(worker.index)]
-        if single:
-            mine = [each.change for _, side in found.sides for each in side] if worker.index == 0 else []
         # Before the meeting: nothing may delay what follows it.
-        mine = mine or ([] if single else [_row_beside(found, worker, rows)])
+        mine = _in_turn(found, worker) if single else _at_once(found, worker, rows)
         if worker.index == group.workers[0]:
             yield _note(found, mode="single" if single else "relay" if relay else "")
         yield Meet(f"{found.number} go")
@@ -214,6 +220,20 @@ def _churn(worker: Worker, context: Context) -> Iterator[Step]:
             if single:
                 yield from rest(context)
         mending = found.mending if found.mender == worker.index and not single else ()
+    yield from mending
+    while True:
+        yield from _pause(context)
+        yield rows.next(found.keyspace)
+
+
+def _in_turn(found: Round, worker: Worker) -> Sequence[Invoke]:
+    """Return what the worker does in a round whose changes follow one another: all of them, or nothing."""
+    return [each.change for _, side in found.sides for each in side] if worker.index == 0 else []
+
+
+def _at_once(found: Round, worker: Worker, rows: _Rows) -> Sequence[Invoke]:
+    """Return what the worker does while others do theirs: its side of the round, or a row beside it."""
+    return [each.change for each in found.side_of(worker.index)] or [_row_beside(found, worker, rows)]
 
 
 def _row_beside(found: Round, worker: Worker, rows: _Rows) -> Invoke:

@@ -309,6 +309,34 @@ def test_keyspaces_take_turns() -> None:
     assert len(group.keyspaces) == 4
 
 
+@pytest.mark.parametrize("mode", ["barrier", "single"])
+def test_after_the_last_round_nothing_is_changed_and_rows_go_on(mode: str) -> None:
+    context = replace(CONTEXT, crew=5, options={"rounds": "12", "mode": mode, "patience": "0"})
+    unlimited = replace(context, options={**context.options, "rounds": "0"})
+    done = carry_out(CHURN, "main", context, steps_each=400)
+    met = [one for one in done if isinstance(one.step, Note) and one.step.f == "meeting"]
+    assert len(met) == 12 * len(groups(context)) == 24
+    first = main(unlimited, rounds=12)
+    assert sorted(map(str, changed(done))) == sorted(map(str, changed(first)))
+    ends = max(one.ended for one in done if isinstance(one.step, Invoke) and one.step.f in SCHEMA_CHANGES)
+    after = [one for one in done if one.begun > ends and isinstance(one.step, Invoke)]
+    assert {one.step.f for one in after} == {"insert", "read-rows"}
+    assert {one.worker.index for one in after} == set(range(5))
+    assert len(after) > 100
+
+
+def changed(done: Sequence[Done]) -> list[Invoke]:
+    return [operation for operation in operations(done) if operation.f in SCHEMA_CHANGES]
+
+
+def test_a_run_of_few_rounds_has_no_more_keyspaces_than_it_uses() -> None:
+    context = replace(CONTEXT, options={"season": "5", "rounds": "12"}, time_limit_s=100)
+    (group,) = groups(context)
+    assert len(group.keyspaces) == 3
+    with pytest.raises(PlanError, match="rounds"):
+        groups(replace(CONTEXT, options={"rounds": "-1"}))
+
+
 def test_a_long_run_does_not_make_ever_more_keyspaces() -> None:
     assert sum(len(group.keyspaces) for group in groups(replace(CONTEXT, time_limit_s=1e6, crew=12))) <= 24
 
