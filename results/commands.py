@@ -62,6 +62,7 @@ from schemaquake.harness.cli.sections import (
 from schemaquake.harness.console import configure_logging, stderr, write_line
 from schemaquake.harness.errors import ExitCode, PlanError
 from schemaquake.harness.installed_options import refuse_undeclared
+from schemaquake.results.engines.masters import is_local
 from schemaquake.results.runs.cluster_choice import choose_cluster
 from schemaquake.results.runs.option_lists import (
     named_values,
@@ -463,7 +464,7 @@ def _check(
     memory_bytes = None if memory is None else memory << 20
     if len(history) == 1 and history_format in (None, "parquet"):
         alone = model is not None or (checker is not None and "," not in checker)
-        at_once = engine == "local" or (alone and (master is None or master.startswith("local")))
+        at_once = engine == "local" or (alone and is_local(master))
         _begin_examination(history[0], at_once=at_once, memory_bytes=memory_bytes)
     from schemaquake.harness.history.lean_arrow import lean_arrow  # noqa: PLC0415 - as above
 

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from schemaquake.clusters.distribution.java import find_java
 from schemaquake.harness.errors import EnvironmentLacks, HistoryError, PlanError
 from schemaquake.harness.history.lean_arrow import lean_arrow
+from schemaquake.results.engines.masters import is_local
 from schemaquake.results.engines.spark_session import JAVA_LEAST, pandas_unused, spark_session
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ class Spark:
     @property
     def elsewhere(self) -> bool:
         """True if tasks run on other machines and see only files that all machines see."""
-        return not str(self.session.sparkContext.master).startswith("local")
+        return not is_local(self.session.sparkContext.master)
 
     def carry(self, step: Step, groups: pa.Table, schema: pa.Schema) -> pa.Table:
         """Implement `Engine.carry`."""

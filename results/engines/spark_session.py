@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 from schemaquake.clusters.distribution.java import find_java
 from schemaquake.harness.history.lean_arrow import SMALL_PAGES
 from schemaquake.results.engines.jvm_archive import archive_options
+from schemaquake.results.engines.masters import is_local
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -91,7 +92,7 @@ def _settings(master: str, log_configuration: Path, *, light: bool, further: str
     if master.startswith(("local", "spark://127.0.0.1:", "spark://localhost:")):
         # Listen on the loopback interface only; the machine's host name may not resolve.
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    if master.startswith("local"):
+    if is_local(master):
         # Executors import checkers of plugins and tests from the same path as this process.
         settings["spark.executorEnv.PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
     return settings

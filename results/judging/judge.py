@@ -48,6 +48,7 @@ from schemaquake.harness.registry import load, load_all
 from schemaquake.results.engines.combination import in_order, of_all_checkers, of_all_keyspaces
 from schemaquake.results.engines.deadline import Overdue, deadline
 from schemaquake.results.engines.engine import Engine, Local, Spark, choose, shares
+from schemaquake.results.engines.masters import is_local
 from schemaquake.results.judging.admission import admit
 from schemaquake.results.judging.bounded import as_json, bounded
 from schemaquake.results.judging.damage import places_of_damage, unknown_for_damage
@@ -165,7 +166,7 @@ def _is_read_by_one_task(
     subject: object, checkers: Sequence[Checker], engine: str, master: str | None, memory_bytes: int | None
 ) -> bool:
     """Return True for a file of some length that one task of a Spark on this machine will read as a whole."""
-    is_here = engine == "spark" and (master is None or master.startswith("local"))
+    is_here = engine == "spark" and is_local(master)
     is_whole = memory_bytes is not None and not _is_shareable(checkers)
     return is_here and is_whole and _is_long(subject, memory_bytes)
 
@@ -235,7 +236,7 @@ def _source(
         place = subject.history.schema.get_field_index("mops")
         wide = subject.history.set_column(place, "mops", widen(subject.history["mops"]))
         subject = replace(subject, history=wide)
-    if engine.elsewhere or (master is not None and not master.startswith("local")):
+    if engine.elsewhere or not is_local(master):
         raise PlanError("records in memory cannot be sent to a Spark cluster: put them into a store that it can read")
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="schemaquake-")))
     tables = {"history": subject.history, "observations": subject.observations, "logs": subject.logs}

@@ -15,6 +15,7 @@ from schemaquake.harness.history.pairing import OPERATIONS
 from schemaquake.harness.model.protocols import Checker
 from schemaquake.harness.model.records import HISTORY, Records
 from schemaquake.harness.model.verdict import Verdict, combine
+from schemaquake.results.engines.masters import is_local
 from schemaquake.results.formats.reading import format_of, read_history, spill_history
 from schemaquake.results.judging.history_models import ModelOptions, checker_of
 from schemaquake.results.judging.judge import judge, reads_lean
@@ -91,7 +92,7 @@ def _chosen(names: list[str] | None, model: str | None, options: ModelOptions | 
 
 def _elsewhere(engine: str, master: str | None) -> bool:
     """Return True if tasks run on other machines."""
-    return engine != "local" and master is not None and not master.startswith("local")
+    return engine != "local" and not is_local(master)
 
 
 @contextmanager
