@@ -177,18 +177,20 @@ class Upgrades:
         """Return whether a refusal of a schema change at that time may be one that was promised."""
         return any(one.may_refuse(invoked, completed) for one in self.each)
 
-    def version_of(self, node: str | None, begins: int, ends: int) -> int | None:
-        """Return which version the node was from one time (ns) to another: the first is 0, and n what the n-th upgrade makes of nodes.
+    def versions_of(self, node: str | None, begins: int, ends: int) -> tuple[int, int]:
+        """Return the oldest and the newest version that the node may have been from one time (ns) to another.
 
-        None if it may have changed meanwhile.
+        The first is 0, and n what the n-th upgrade makes of nodes. An operation under way, and one that was not acknowledged, may have
+        left the node as it was.
         """
-        became = _became(self.on(node), begins, ends)
-        if became is None:
-            return None
-        if became == "first":
-            return 0
-        number = next(n for n, upgrade in enumerate(self.each, start=1) if upgrade.to == became.to)
-        return number if became.system == became.to else number - 1
+        own = [one for one in self.on(node) if one.invoked <= ends]
+        certain = [one for one in own if one.ends < begins and one.outcome == "ok"]
+        number = {upgrade.to: n for n, upgrade in enumerate(self.each, start=1)}
+        known = 0
+        if certain:
+            known = number[certain[-1].to] - (certain[-1].system != certain[-1].to)
+        later = [number[one.to] for one in own[own.index(certain[-1]) + 1 if certain else 0 :]]
+        return min([known, *(n - 1 for n in later)]), max([known, *later])
 
 
 def _divide(operations: Sequence[UpgradeOperation], *, are_skipped: bool) -> Sequence[Upgrade]:

@@ -69,19 +69,18 @@ def _expected(counts: Counter[str], ended: frozenset[str], *, is_newest: bool) -
 
 
 def _by_version(upgrades: Upgrades, shown: Iterable[Shown]) -> Iterator[tuple[Shown, int]]:
-    """Yield each fact with the version of its node (`Upgrades.version_of`).
+    """Yield each fact with the version of its node (`Upgrades.versions_of`).
 
-    Where the node was changing, that is the oldest version of which another reading shows the same, or else the newest.
+    Where the node was changing, that is the oldest it may have been of which another reading shows the same, or else the newest.
     """
     changing = []
-    oldest: dict[tuple[Hashable, str], int] = {}
+    seen: dict[tuple[Hashable, str], set[int]] = {}
     for one in shown:
-        version = upgrades.version_of(one.sight.place.node, one.sight.begins, one.sight.ends)
-        if version is None:
-            changing.append(one)
+        oldest, newest = upgrades.versions_of(one.sight.place.node, one.sight.begins, one.sight.ends)
+        if oldest < newest:
+            changing.append((one, range(oldest, newest)))
             continue
-        fact = (one.question, one.text)
-        oldest[fact] = min(version, oldest.get(fact, version))
-        yield one, version
-    newest = len(upgrades.each)
-    yield from ((one, oldest.get((one.question, one.text), newest)) for one in changing)
+        seen.setdefault((one.question, one.text), set()).add(oldest)
+        yield one, oldest
+    for one, older in changing:
+        yield one, min(seen.get((one.question, one.text), set()).intersection(older), default=older.stop)

@@ -432,14 +432,14 @@ def test_a_row_is_incomplete_only_if_all_others_have_more() -> None:
 # ── nodes that become another release ────────────────────────────────────────────────────────────────────────────────
 
 
-def operation(number: int, node: str, begins: int, ends: int, *, stage: str = "node") -> list[str]:
+def operation(number: int, node: str, begins: int, ends: int, *, stage: str = "node", to: str = "b") -> list[str]:
     value = {
         "operation": number,
         "nodes": [node],
-        "parameters": {"stage": stage, "to": "b"},
+        "parameters": {"stage": stage, "to": to},
         "becomes": {node: "normal"},
     }
-    effect = {"attempts": [], "system": "b", "promises": {"source": "x", "until": "last-steps"}}
+    effect = {"attempts": [], "system": to, "promises": {"source": "x", "until": "last-steps"}}
     told = [orjson.dumps(one).decode() for one in (value, {**value, "effect": effect})]
     return [f"@{begins} -- {node} invoke rolling-upgrade {told[0]}", f"@{ends} -- {node} ok rolling-upgrade {told[1]}"]
 
@@ -520,6 +520,34 @@ def test_while_nodes_are_of_two_releases_readings_of_one_release_are_compared(od
     alter = ['@20 p7 n2 invoke alter-options k.t {"options": {"retry": 5}}', "@21 p7 n2 info no"]
     changed = {**USUAL, "retry": 5}
     assert odd_ones(seen((150, USUAL), (160, USUAL), (170, changed), history=[*alter, *UPGRADE])) == []
+
+
+NEXT_UPGRADE = [
+    *operation(4, "n2", 700, 800, to="c"),
+    *operation(5, "n1", 900, 1000, to="c"),
+    *operation(6, "n1", 1100, 1200, stage="finish", to="c"),
+]
+
+
+@pytest.mark.parametrize(
+    ("readings", "is_odd"),
+    [
+        pytest.param([(150, 5), (350, 7), (750, 1)], False, id="each is seen once, while the node became it"),
+        pytest.param([(450, 7), (460, 7), (750, 7), (850, 1)], False, id="it was not upgraded again yet"),
+        pytest.param([(450, 7), (460, 7), (750, 8)], True, id="neither the one before nor the last has it"),
+        pytest.param(
+            [(150, 5), (160, 5), (450, 7), (460, 7), (750, 5)], True, id="it was never as old as that any more"
+        ),
+        pytest.param([(450, 7), (460, 7), (470, 5), (150, 5), (160, 5)], True, id="it had become another one"),
+        pytest.param([(150, 5), (160, 5), (450, 7), (460, 7), (850, 1)], False, id="each release has its own"),
+    ],
+)
+def test_of_several_upgrades_readings_are_compared_with_those_of_the_same_release(
+    readings: Sequence[tuple[int, int]], *, is_odd: bool
+) -> None:
+    shown = [(at, {**USUAL, "retry": retry}) for at, retry in readings]
+    found = odd_ones(seen(*sorted(shown, key=lambda one: one[0]), history=[*UPGRADE, *NEXT_UPGRADE]))
+    assert found == ([("k.t",)] if is_odd else [])
 
 
 @pytest.mark.parametrize(

@@ -697,8 +697,10 @@ def test_between_two_upgrades_versions_are_not_mixed_unless_the_first_was_not_en
         "unsupported",
         None,
     ]
-    assert [upgrades.version_of("n3", time, time + 1) for time in at] == [0, 1, 1, 1, 1, 1, 2]
-    assert upgrades.version_of("n3", at[0], at[1]) is None
+    assert [upgrades.versions_of("n3", time, time + 1) for time in at] == [(0, 0), *[(1, 1)] * 5, (2, 2)]
+    assert upgrades.versions_of("n3", at[0], at[1]) == (0, 1)
+    assert upgrades.versions_of("n3", at[5], at[6]) == (1, 2)
+    assert upgrades.versions_of("n3", at[0], at[6]) == (0, 2)
     assert upgrades.mixed == (10_000_000, 800_000_000)
     unended = Evidence.of(judged(sorted(two_upgrades(first_end="fail"), key=_time))).notes.upgrades
     assert unended.promise_on("n3", at[3], at[3] + 1) == "unsupported"
