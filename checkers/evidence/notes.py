@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cache
 from typing import Any, Final, NamedTuple
 
@@ -25,10 +26,19 @@ from schemaquake.harness.model.operation import NEMESIS
 from schemaquake.harness.model.records import plain
 from schemaquake.harness.model.traits import NemesisTraits, nemesis_traits
 from schemaquake.harness.registry import load
+from schemaquake.harness.units import MS
 
 __all__ = ["Fault", "NodeDeath", "NodeStart", "Note", "Notes", "may_start", "read_notes", "traits_of"]
 
 _STARTS: Final = re.compile(r"\b(?:re)?start\b")
+
+
+def _time_at_zero(event: Mapping[str, Any], utc: object) -> float | None:
+    try:
+        noted = datetime.fromisoformat(str(utc))
+    except ValueError:
+        return None
+    return None if noted.tzinfo is None else noted.timestamp() * 1000 - event["time"] / MS
 
 
 class Note(NamedTuple):
@@ -166,6 +176,11 @@ class Notes:
         """The kinds of notes (their `f`) that there are."""
         self.planned_restart: str | None = planned.get("restart")
         """How every node was to be restarted in the end (`none`: not at all); null in runs of 0.1, which do not say it."""
+        self.begins_ms: float | None = next(
+            (_time_at_zero(row, value["utc"]) for row, value in values if row["f"] == "run-planned" and "utc" in value),
+            None,
+        )
+        """The time of day (ms since 1970) at which the run's clock was 0; null if nodes read another clock, or the note cannot be read."""
         self.pull_delay_s: float | None = planned.get("pull_delay_s")
         """How long a node waits before it asks another one for a schema that it lacks; null in runs of 0.1."""
         self.logging: frozenset[str] = frozenset(planned.get("logs", (start.node for start in self.starts)))

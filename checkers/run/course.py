@@ -91,6 +91,8 @@ def _find_plan(evidence: Evidence) -> Iterator[str]:
     yield from _find_planned_faults(evidence)
     if "pull_delay_s" not in planned:
         yield "the note of the plan does not say how long a node waits before it asks for a schema that it lacks"
+    if "utc" in planned and notes.begins_ms is None:
+        yield "the note of the plan does not say at which time of day the run began"
     logs, booted = planned.get("logs"), _booted(evidence)
     if logs is None:
         yield "the note of the plan does not say which nodes keep a log"

@@ -94,6 +94,8 @@ class _Found:
 def _find(case: Evidence) -> Findings:
     parts = case.derive(list_possible_parts)
     clock = WallClock(case)
+    if clock.is_contradicted():
+        yield Doubt("incomplete-run", "the note of the plan and the ids of tables are of different times of day")
     found: dict[tuple[SchemaObject, str], _Found] = {}
     judged: set[SchemaObject] = set()
     readers: Mapping[str, _Reader] = {**_READERS, "table": partial(_table, shows_frozen=_shows_frozen(case))}

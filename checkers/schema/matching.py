@@ -29,9 +29,6 @@ __all__ = [
     "must_precede",
 ]
 
-_SPREAD_MS: Final = 60_000
-"""How far the clocks of machines may be apart without being at fault."""
-
 
 def is_column(shown: Mapping[str, Any], wanted: Any, *, shows_places: bool, shows_frozen: bool) -> bool:
     """Tell if a column as a node describes it is the one that a change declared; `position` is that in its key, -1 for none."""
@@ -155,5 +152,5 @@ def find_faults_of_drop(
     is_plain = not any(user_types(one, keyspace="") for one in types)
     if cql_type and is_plain and canonical(cql_type) not in types:
         yield f"had the type {cql_type}, which no operation gave it"
-    if isinstance(time, int) and not any(clock.fits(drop, time, spread_ms=_SPREAD_MS) for drop in drops):
+    if isinstance(time, int) and not any(clock.fits(drop, time) for drop in drops):
         yield f"was dropped at {time} ms of the wall clock, when no operation dropped it"

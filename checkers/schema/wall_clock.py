@@ -1,7 +1,8 @@
-"""Wall clock: the time of day at which a change can have happened, from the times that nodes themselves recorded.
+"""Wall clock: the time of day at which a change can have happened, from the times that nodes and the run recorded.
 
-A run's own clock counts from its start, and nothing says when that was. But an id that is a time uuid (RFC 4122, version 1) carries the
-time of day at which its table was created, and the CREATE has a time on the run's clock: together they set the one against the other.
+A run's own clock counts from its start. Where nodes read the harness's wall clock, the note of the plan says what that was. And an id that is a
+time uuid (RFC 4122, version 1) carries the time of day at which its table was created, and the CREATE has a time on the run's clock:
+together they set the one against the other.
 """
 
 from __future__ import annotations
@@ -19,16 +20,17 @@ _HEX_DIGITS: Final = 32
 _GREGORIAN_MS: Final = 12_219_292_800_000
 """From the beginning of the Gregorian calendar, from which time uuids count, to 1970."""
 _TICKS_A_MS: Final = 10_000
+_SPREAD_MS: Final = 60_000
+"""How far the clocks of machines may be apart without being at fault."""
 
 
 class WallClock:
-    """The time of day (ms since 1970) at which the run's clock was 0, within bounds; unknown without any time uuid."""
+    """The time of day (ms since 1970) at which the run's clock was 0, within bounds; unknown without a note and any time uuid."""
 
     def __init__(self, case: Evidence) -> None:
-        """Derive the bounds from the ids of tables that were certainly created once."""
+        """Derive the bounds from the note of the plan, and from the ids of tables that were certainly created once."""
         self._case = case
-        self._earliest: float | None = None
-        self._latest: float | None = None
+        self._earliest = self._latest = case.notes.begins_ms
         for schema in case.readings.schemas:
             for (keyspace, name), table in schema.tables.items():
                 creates = case.changes.creates(SchemaObject("table", keyspace, name))
@@ -36,6 +38,13 @@ class WallClock:
                 is_sure = created is not None and len(creates) == 1 and certainly_applied(creates[0])
                 if created is not None and is_sure and not self._may_be_skewed(creates[0]):
                     self._learn(created, creates[0])
+
+    def is_contradicted(self) -> bool:
+        """Tell if the note of the plan and the id of a table are further apart than clocks may be, and an answer may take."""
+        noted = self._case.notes.begins_ms
+        if noted is None or self._earliest is None or self._latest is None:
+            return False
+        return max(noted - self._earliest, self._latest - noted) > 2 * _SPREAD_MS
 
     def _may_be_skewed(self, operation: PairedOperation) -> bool:
         """Tell if a server may have dated the operation by a wrong clock.
@@ -52,8 +61,8 @@ class WallClock:
         self._earliest = earliest if self._earliest is None else min(self._earliest, earliest)
         self._latest = latest if self._latest is None else max(self._latest, latest)
 
-    def fits(self, operation: PairedOperation, time_ms: int, *, spread_ms: int) -> bool:
-        """Tell if the operation can have had this time of day, by clocks that are at most `spread_ms` apart.
+    def fits(self, operation: PairedOperation, time_ms: int) -> bool:
+        """Tell if the operation can have had this time of day.
 
         A statement that names its own time has that one. While a fault was in place any clock may have been wrong, and
         after one of a clock, too.
@@ -65,11 +74,11 @@ class WallClock:
             return True
         if self._may_be_skewed(operation):
             return True
-        begins = self._earliest + operation.invoked / MS - spread_ms
+        begins = self._earliest + operation.invoked / MS - _SPREAD_MS
         if time_ms < begins:
             return False
         answered = operation.completed if operation.type == "ok" else None
-        return answered is None or time_ms <= self._latest + answered / MS + spread_ms
+        return answered is None or time_ms <= self._latest + answered / MS + _SPREAD_MS
 
 
 def _time_of(identity: str | None) -> float | None:

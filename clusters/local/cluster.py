@@ -106,6 +106,8 @@ def _places(
 class LocalCluster:
     """N nodes of one system on a private bridge."""
 
+    shares_clock = True
+
     def __init__(
         self,
         installed: InstalledVersion,

@@ -34,6 +34,7 @@ class SimulatedCluster:
     """N simulated nodes of one system."""
 
     runs_server = False
+    shares_clock = True
 
     def __init__(
         self,

@@ -94,6 +94,9 @@ class ClusterTraits:
     """The name by which nodes that outlive the run know it; None: they know none."""
     runs_server: bool = True
     """False if its nodes are models, without a server's code."""
+    shares_clock: bool = False
+    """True if its nodes read the wall clock that the harness reads, as long as no fault skews it: times that they write down can then
+    be compared with those of the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

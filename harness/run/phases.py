@@ -89,12 +89,14 @@ class Phases:
 
     def run(self) -> None:
         """Go from the crew's first session to the last final readings."""
+        traits = cluster_traits(self._cluster)
         self._notes.write(
             "run-planned",
             {
                 "restart": self._plan.restart,
                 "logs": self._list_nodes_with_logs(),
-                "pull_delay_s": cluster_traits(self._cluster).pull_delay_s,
+                "pull_delay_s": traits.pull_delay_s,
+                **({"utc": self._clock.utc().isoformat(timespec="milliseconds")} if traits.shares_clock else {}),
             },
         )
         everybody = self._set_up() if self._start_others is None else self._set_up_first(self._start_others)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 import orjson
 import pytest
@@ -213,6 +214,35 @@ def test_the_time_of_a_drop_is_that_of_a_drop(seconds: int, sound: bool) -> None
     entry = {"c": {"type": "int", "dropped_time": CREATED_MS + seconds * SECOND_MS}}
     told = table(LEFT, dropped_columns=entry).replace("id=1", f"id={time_uuid(CREATED_MS)}")
     assert (found([*KEYSPACE, *TABLE, *DROP], [told]) == []) is sound
+
+
+def planned(at_ms: int, **more: str) -> str:
+    """The note of the plan, of 10 ms on the run's clock, which was 0 at this time of day."""
+    note = {"restart": "rolling", "utc": datetime.fromtimestamp((at_ms + 10) / 1000, UTC).isoformat(), **more}
+    return f"@10 -- info run-planned {orjson.dumps(note).decode()}"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "sound"), [(0, True), (50, True), (-50, True), (70, False), (-70, False), (3600, False)]
+)
+def test_where_ids_are_no_times_that_of_a_drop_is_held_against_the_note_of_the_plan(seconds: int, sound: bool) -> None:
+    entry = {"c": {"type": "int", "dropped_time": CREATED_MS + seconds * SECOND_MS}}
+    history = [planned(CREATED_MS), *KEYSPACE, *TABLE, *DROP]
+    assert (found(history, [table(LEFT, dropped_columns=entry)]) == []) is sound
+    unread = [planned(CREATED_MS, utc="today"), *history[1:]]
+    assert found(unread, [table(LEFT, dropped_columns=entry)]) == [], (
+        "that note says nothing, which is doubted elsewhere"
+    )
+    skewed = '{"id": 0, "nemesis": "clock", "nodes": ["n2"], "parameters": {"offsets": {"n2": 3600}}}'
+    assert found([f"@6 -- info fault-begins {skewed}", *history], [table(LEFT, dropped_columns=entry)]) == []
+
+
+@pytest.mark.parametrize(("seconds", "is_doubted"), [(0, False), (100, False), (130, True), (-130, True), (3600, True)])
+def test_the_note_of_the_plan_is_held_against_ids_that_are_times(seconds: int, is_doubted: bool) -> None:
+    told = table(COLUMNS).replace("id=1", f"id={time_uuid(CREATED_MS)}")
+    judgement = verdict([planned(CREATED_MS + seconds * SECOND_MS), *KEYSPACE, *TABLE], [told])
+    assert ("incomplete-run" in [doubt.kind for doubt in judgement.doubts]) is is_doubted
+    assert judgement.anomalies == ()
 
 
 def test_clocks_may_be_anywhere_while_a_fault_is_in_place() -> None:
