@@ -3,6 +3,8 @@
 Compares each node's reading of phase `restarted` with its own of phase `settled`, side by side: disk with disk, memory with
 memory. Only objects on which all nodes agreed before are judged; where they did not, that is a finding already. A change
 that may have taken effect in between makes an object undecided: one without an answer, and one that came later.
+A release writes the options that an older one has left on its disk in its own way when it starts (seen from 3.11 to 6.0); of nodes that
+were upgraded the options that changes asked for are compared.
 Finds: `changed-by-restart`.
 """
 
@@ -15,12 +17,14 @@ from schemaquake.checkers.ddl_order.reach import Facts, Reaches, facts_of_memory
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.node_schemas import NodeSchema
 from schemaquake.checkers.evidence.operations import PairedOperation
+from schemaquake.checkers.evidence.option_values import can_be
 from schemaquake.checkers.evidence.schema_changes import SchemaObject, target
 from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import listing
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.schema.judge import Findings
+from schemaquake.checkers.schema.possible_parts import list_possible_parts
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import keyspace_of
 from schemaquake.harness.model.verdict import Anomaly, Doubt
@@ -63,7 +67,7 @@ def _judge(
     changed = {
         node: {"settled": before[node].get(subject), "restarted": after[node].get(subject)}
         for node in before
-        if before[node].get(subject) != after[node].get(subject)
+        if not _is_same(case, subject, before[node].get(subject), after[node].get(subject))
     }
     if not changed:
         return None
@@ -88,6 +92,23 @@ def _judge(
             f"{listing(sorted(changed))} {'shows' if len(changed) == 1 else 'show'} {_what(changed)} {place} then.",
         ),
     )
+
+
+def _is_same(case: Evidence, subject: SchemaObject, before: JSON, after: JSON) -> bool:
+    """Tell if nothing became another; of upgraded nodes an option may have, as long as it can be what changes asked for."""
+    if before == after:
+        return True
+    if not (case.notes.upgrades.operations and isinstance(before, Mapping) and isinstance(after, Mapping)):
+        return False
+    (earlier, of_before), (later, of_after) = _split_off_options(before), _split_off_options(after)
+    asked = case.derive(list_possible_parts).names(subject, "option")
+    return earlier == later and all(can_be(of_after.get(name), of_before.get(name)) for name in asked)
+
+
+def _split_off_options(definition: Mapping[str, JSON]) -> tuple[Mapping[str, JSON], Mapping[str, JSON]]:
+    rest = {name: value for name, value in definition.items() if name != "options"}
+    options = definition.get("options")
+    return rest, options if isinstance(options, Mapping) else {}
 
 
 def _what(changed: Mapping[str, Mapping[str, Any]]) -> str:

@@ -46,6 +46,8 @@ SAMPLES: Final = {
     "\tat org.apache.cassandra.cql3.statements.schema.DropIndexStatement.schemaChangeEvent(DropIndexStatement.java:85)",
     "hint-of-another-version": "ERROR HintsDispatcher:1: Exception in thread Thread[HintsDispatcher:1,1,HintsDispatcher] | "
     "java.lang.IllegalArgumentException: serializedSize() called with non-matching version 14",
+    "failure-of-another-version": "ERROR RequestResponseStage-3: Uncaught exception on thread Thread[RequestResponseStage-3,5,main] | "
+    "java.lang.IllegalArgumentException: Unknown request failure reason error code: 3",
     "server-crashed": "ERROR -: Aborting on shard 0, in scheduling group main.",
     "state-machine-stopped": "ERROR shard 0:main: [6df5e7e8-b11a-4589-bedc-3207c0fb3ba9] applier fiber stopped because of the error: "
     "std::_Nested_exception<raft::state_machine_error> (State machine error at raft/server.cc:1218): "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import orjson
 import pytest
 from histories import judged
 
@@ -51,6 +52,47 @@ def test_a_change_that_may_have_come_in_between_leaves_it_undecided(change: Sequ
 def test_a_change_without_an_answer_that_leads_elsewhere_is_no_excuse(asked: str) -> None:
     change = (f"@9 p1 n2 invoke {asked}", "@10 p1 n2 info Timeout")
     assert verdict(["restarted n1,n2,n3 table k.t id=1 a:int* c:int d:int"], change).valid is False
+
+
+def upgraded(node: str) -> list[str]:
+    value = {
+        "operation": 1,
+        "nodes": [node],
+        "parameters": {"stage": "node", "to": "b"},
+        "becomes": {node: "normal"},
+    }
+    effect = {"attempts": [], "system": "b", "promises": {"source": "x", "until": "nodes"}}
+    told = [orjson.dumps(one).decode() for one in (value, {**value, "effect": effect})]
+    return [f"@100 -- {node} invoke rolling-upgrade {told[0]}", f"@200 -- {node} ok rolling-upgrade {told[1]}"]
+
+
+def row(phase: str, *, column: str = "int", **options: object) -> str:
+    return f"{phase} n1,n2,n3 table k.s id=2 a:int* c:{column} {orjson.dumps({'options': options}).decode()}"
+
+
+ASKED = (
+    *("@5 p91 n1 invoke create-table k.s a:int* c:int", "@6 p91 n1 ok"),
+    *('@7 p91 n1 invoke alter-options k.s {"options": {"retry": "99PERCENTILE"}}', "@8 p91 n1 ok"),
+)
+
+
+@pytest.mark.parametrize(
+    ("shown", "is_sound"),
+    [
+        pytest.param({"retry": "99PERCENTILE", "chance": 0.1}, True, id="nothing is another"),
+        pytest.param({"retry": "99p", "chance": 0.0, "repair": "BLOCKING"}, True, id="it is written in another way"),
+        pytest.param({"retry": "50p", "chance": 0.1}, False, id="it was asked for"),
+        pytest.param({"chance": 0.1}, False, id="what was asked for is gone"),
+        pytest.param({"column": "text", "retry": "99p"}, False, id="a column is no option"),
+    ],
+)
+def test_upgraded_nodes_may_write_options_anew_that_nobody_asked_for(shown: dict, *, is_sound: bool) -> None:
+    whole = "restarted n1,n2,n3 table k.t id=1 a:int* c:int"
+    readings = [whole, row("settled", retry="99PERCENTILE", chance=0.1), row("restarted", **shown)]
+    found = [one.objects for one in verdict(readings, [*ASKED, *upgraded("n1")]).anomalies]
+    assert found == ([] if is_sound else [("k.s",)])
+    unchanged = shown == {"retry": "99PERCENTILE", "chance": 0.1}
+    assert (verdict(readings, ASKED).anomalies == ()) is unchanged, "no node was upgraded"
 
 
 def test_what_nodes_did_not_agree_on_is_no_news_after_the_restart() -> None:
