@@ -25,6 +25,7 @@ from schemaquake.checkers.run.answers import find_misplaced_answers
 from schemaquake.checkers.run.noted_members import find_strange_members, find_strange_operations
 from schemaquake.checkers.run.questions import find_strange_questions
 from schemaquake.checkers.run.row_questions import find_answers_of_absent, find_strange_row_questions
+from schemaquake.checkers.run.standing_versions import find_standing_versions
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.model.operation import HARNESS_PROCESSES, NEMESIS
 from schemaquake.harness.model.verdict import Doubt
@@ -52,8 +53,9 @@ def find_gaps(evidence: Evidence) -> Iterator[Doubt]:
     if evidence.notes.phases:
         course = (_find_lost_events, _find_plan, _find_phases, _find_misplaced, _find_starts, _find_settles)
         members = (find_strange_members, find_strange_operations)
+        versions = (_find_strange_versions, find_standing_versions)
         answers = (_find_strange_answers, find_misplaced_answers, find_strange_questions, find_strange_row_questions)
-        finders = (*course, *members, _find_foreign_keyspaces, _find_new_keyspaces, _find_strange_versions, *answers)
+        finders = (*course, *members, _find_foreign_keyspaces, _find_new_keyspaces, *versions, *answers)
         for text in (text for find in finders for text in find(evidence)):
             yield Doubt("incomplete-run", text)
         yield from find_answers_of_absent(evidence)
