@@ -74,6 +74,7 @@ class SimulatedCluster:
         for node in self.nodes:
             node.addresses, node.founders, node.host_ids = addresses, tuple(names), host_ids
             node.locations = locations
+            node.founder_ids = dict(host_ids)
         self._reshaping = Reshaping(system, model, kernel, self.nodes, spares)
 
     def members(self) -> Mapping[str, Member]:

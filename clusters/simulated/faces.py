@@ -210,6 +210,8 @@ class Node(Protocol):
     """By name the address of every node."""
     host_ids: dict[str, str]
     """By name the id of every node, as text."""
+    founder_ids: Mapping[str, str]
+    """By name the ids that the founders began with."""
     locations: dict[str, Location]
     """By name where every node stands; empty where there is one data centre."""
     joins: Joining | None
@@ -319,6 +321,11 @@ class ChangingRing(Protocol):
     @property
     def takes_own_place(self) -> bool:
         """True if a node with an empty disk can take its own place."""
+        ...
+
+    @property
+    def keeps_host_id(self) -> bool:
+        """True if a node that takes its own place has the id of the node that died."""
         ...
 
     def reshape(self, node: Node, verb: TopologyVerb, *, about: str | None, argument: str | None) -> Steps:

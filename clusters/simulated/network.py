@@ -78,7 +78,9 @@ class Network:
         """Send a message; it arrives 0.1 to 0.4 ms later, after those before it."""
         if self.takes is not None and self.takes(sender.name, receiver, message):
             return
-        link = self._links[sender.name][receiver]
+        link = self._links[sender.name].get(receiver)
+        if link is None:  # a node that died, and whose address another one has now
+            return
         heap = self._heap
         now_ns = heap.now_ns
         arrives_ns = now_ns + link.later_ns + link.draws.between(_FASTEST_NS, _SLOWEST_NS)

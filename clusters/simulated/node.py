@@ -47,6 +47,7 @@ class SimulatedNode:
         self.addresses: dict[str, str] = {}
         self.founders = self.names
         self.host_ids: dict[str, str] = {}
+        self.founder_ids: Mapping[str, str] = {}
         self.locations: dict[str, Location] = {}
         self.joins: Joining | None = None
         self.clock = NodeClock(kernel.heap)

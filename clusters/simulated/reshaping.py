@@ -12,7 +12,7 @@ from schemaquake.clusters.simulated.node import SimulatedNode
 from schemaquake.clusters.simulated.recovery import recover_group
 from schemaquake.clusters.simulated.ring import SPACE, Copies
 from schemaquake.clusters.simulated.said import ServerSaid
-from schemaquake.clusters.simulated.topology import Topology, shown_token, spare_token
+from schemaquake.clusters.simulated.topology import Topology, former_of, present_of, shown_token, spare_token
 from schemaquake.clusters.systems.system import System
 from schemaquake.harness.errors import ClusterError
 from schemaquake.harness.model.membership import SERVING, ChangeOutcome, Member, MemberState
@@ -80,7 +80,7 @@ class Reshaping:
             [
                 shown_token(ring.tokens[place - 1]),
                 shown_token(token),
-                [self._nodes[name].address for name in ring.replicas(place, factor)],
+                [self._nodes[present_of(name)].address for name in ring.replicas(place, factor)],
             ]
             for place, token in enumerate(ring.tokens)
         ]
@@ -200,8 +200,13 @@ class Reshaping:
             node.start()
             boot = node.await_serving(deadline_s=limit_s)
             return Attempt(outcome="ok" if boot.served else "info", command="start", node=name, seconds=boot.seconds)
-        node.wipe()
-        node.joins = Joining(self._token(name), replacing)
+        becomes_another = replacing == name and isinstance(self._model, ChangingRing) and not self._model.keeps_host_id
+        # The others may know it by the id of an earlier attempt: then it goes on with that, and with the rows that it has.
+        if not (becomes_another and node.joins is not None and node.joins.replaces == name):
+            node.wipe()
+            node.joins = Joining(self._token(name), replacing)
+            if becomes_another:
+                self._become_another(node)
         if replacing is not None and node.locations:
             node.locations[name] = node.locations[replacing]  # operators put the new machine where the old one stood
         if name not in node.host_ids:
@@ -212,14 +217,24 @@ class Reshaping:
         if boot.served:
             return Attempt(outcome="ok", command=command, node=name, seconds=boot.seconds)
         said = (boot.first_error or "")[:_ANSWER_MOST]
+        # One whose disk is gone does not come back as it was.
+        is_proof = boot.ended and replacing != name
         return Attempt(
-            outcome=self._proves(said) if boot.ended else "info",
+            outcome=self._proves(said) if is_proof else "info",
             command=command,
             node=name,
             seconds=boot.seconds,
             answer=said,
             timed_out=not boot.ended,
         )
+
+    def _become_another(self, node: SimulatedNode) -> None:
+        """Have a node begin anew as another one at the address of the one that died, which keeps its id."""
+        former = former_of(node.name)
+        node.host_ids[node.name] = new_host_id(self._kernel, node.name)
+        node.addresses[former] = node.address
+        if node.locations:
+            node.locations[former] = node.locations[node.name]
 
     def await_dead(self, name: str, *, limit_s: float) -> str | None:
         """Wait until every node that serves takes this one for dead. Return who does not, or None."""

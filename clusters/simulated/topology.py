@@ -36,7 +36,10 @@ __all__ = [
     "Transfer",
     "even_topology",
     "factors_of",
+    "former_of",
+    "is_former",
     "lacking",
+    "present_of",
     "shown_token",
     "spare_token",
 ]
@@ -47,6 +50,7 @@ FACTORS: Final = (1, 2, 3, 4, 5)
 """The replication factors whose ranges a change locks."""
 SOMEWHERE: Final = Location()
 """Where all nodes stand if there is one data centre."""
+_FORMER: Final = "~"
 _HISTORY: Final = 24
 """How many changes of placements a value remembers."""
 
@@ -210,6 +214,16 @@ class Topology:
 
     # ── changes ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
+    def vacated(self, version: int, node: str, host_id: str, location: Location = SOMEWHERE) -> Topology:
+        """Return the value in which a node's place belongs to who had its address before, and the node has another id and no tokens."""
+        former = former_of(node)
+        seats, ring = dict(self.seats), self.ring
+        if node in ring.locations:  # else an earlier attempt has left the place to that one
+            seats[former] = seats[node]
+            ring = ring.with_replacement(node, former)
+        seats[node] = Seat("registered", host_id, (), location)
+        return replace(self, version=version, seats=seats, ring=ring)
+
     def registered(self, version: int, node: str, host_id: str, location: Location = SOMEWHERE) -> Topology:
         """Return the value with a node that has an id and no tokens."""
         return replace(self, version=version, seats={**self.seats, node: Seat("registered", host_id, (), location)})
@@ -317,6 +331,21 @@ _UNDER_WAY: Final[Mapping[Change, SeatState]] = {
     "move": "moving",
 }
 _MEMBERS: Final = frozenset({"joining", "normal", "leaving", "moving"})
+
+
+def former_of(name: str) -> str:
+    """Return the name of the node that had the address of this one before: no node has it, so nothing that is sent there arrives."""
+    return name + _FORMER
+
+
+def present_of(name: str) -> str:
+    """Return the name of the node that has the address of a node now."""
+    return name.removesuffix(_FORMER)
+
+
+def is_former(name: str) -> bool:
+    """Return whether a name is that of a node whose address another one has now."""
+    return name.endswith(_FORMER)
 
 
 def lacking(ring: Ring, node: str, factors: Iterable[Copies]) -> int | None:

@@ -20,6 +20,7 @@ SIX = "simulated:cassandra-6.0"
 SCYLLA = "simulated:scylladb-6.2"
 RING_FLAWS = {
     *("gossip-pending", "replaced-from-one", "skip-streamed", "unstreamed", "old-replica-only", "other-placements"),
+    "own-place-at-once",
     *(
         "epoch-skipped",
         "stream-any",

@@ -33,6 +33,10 @@ the definition from there. Without a majority no schema changes, and rows are wr
 
 Changes of the ring are `schemaquake.clusters.simulated.models.topology_coordinator`; founders hold their ranges from the start.
 
+A **node that takes its own place** has an empty disk and ids of its own. The one that had its address stays in the ring and, without a vote, in the
+group, under a name that no node has (`former_of`), until its place is taken over. The new one gossips from when its board has it as another node, and
+refuses requests of earlier versions, which are for the dead one.
+
 **Recovery** when a majority is lost for good, by an operator (the documentation's "Manual Recovery Procedure"): all who are left are
 stopped, told to give their group up, and started again, first the one that has carried out most of the log:
 
@@ -68,7 +72,7 @@ from schemaquake.clusters.simulated.schema.changes import Making, carry_out
 from schemaquake.clusters.simulated.schema.loading import load_keyspaces
 from schemaquake.clusters.simulated.schema.mutations import Writing, difference
 from schemaquake.clusters.simulated.schema.rows import RowChange
-from schemaquake.clusters.simulated.topology import Topology
+from schemaquake.clusters.simulated.topology import SeatState, Topology, former_of, is_former, present_of
 from schemaquake.harness.ddl.cql import statement
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.units import MS, S
@@ -143,6 +147,8 @@ class _Kept:
     last_us: int = 0
     board: Board | None = None
     """The topology; None: none was looked at yet."""
+    since: int = 0
+    """The version of the topology from which on a node that takes its own place is meant by what is sent to its address."""
     image: _Image | None = None
     """What a snapshot of a design with `short-snapshot` has."""
     given_up: str = ""
@@ -157,6 +163,8 @@ class _Life:
 
     role: Role
     applying: bool = False
+    is_silent: bool = False
+    """True while the others take the node for dead, because its address was that of one that died."""
     flights: dict[int, int] = field(default_factory=dict)
     """By version of the topology the number of requests for rows that the node coordinates now."""
 
@@ -173,7 +181,8 @@ class Group0:
     recovery: Final = (Y1.name, Y2.name, Y3.name)
     """Steps that only the recovery from a lost majority comes to."""
     verbs = Coordinator.verbs
-    takes_own_place = False
+    takes_own_place = True
+    keeps_host_id = False
     steps_shown = ("PREPARE", "START", "MID")
 
     def __init__(
@@ -205,7 +214,13 @@ class Group0:
         self._watched: Mapping[str, Node] = {}
         """The nodes that an observer sees, by name; empty: nobody looks."""
         self._raft = Raft(
-            Machine(role=_role, committed=self._committed, image=self._image, take_over=self._take_over),
+            Machine(
+                role=_role,
+                server_id=_server_id,
+                committed=self._committed,
+                image=self._image,
+                take_over=self._take_over,
+            ),
             flaws,
             entries_most=entries_most,
         )
@@ -491,6 +506,10 @@ class Group0:
     def _pin(self, node: Node, board: Board) -> None:
         _kept(node).board = board
         server_of(node).ring = board.topology
+        if _life(node).is_silent and _has_own_place(node, board.topology):
+            _life(node).is_silent = False
+            _kept(node).since = board.topology.version
+            server_of(node).gossip.begin()
         if self._rows is not None:
             self._rows.turned(node, board.topology, board.topology.version)
 
@@ -552,7 +571,7 @@ class Group0:
                 return None
         if message.kind in Coordinator.kinds:
             return self._coordinator.receive(node, message)
-        if message.body.version < self.board(node).fence and "no-fence" not in self.flaws:
+        if self._is_stale(node, message.body.version):
             server_of(node).answer(message, Failure("stale topology exception"))
             return None
         if message.epoch > server_of(node).epoch and self._lacks(node, message.body):
@@ -560,6 +579,12 @@ class Group0:
         self._look_at_request(node, message)
         self._requests.data.receive(node, message)
         return None
+
+    def _is_stale(self, node: Node, version: int) -> bool:
+        """Return whether a request by that version of the topology is refused: by the fence, or because it is for who had this address before."""
+        if _life(node).is_silent or version < _kept(node).since:
+            return True
+        return version < self.board(node).fence and "no-fence" not in self.flaws
 
     def _look_at_request(self, node: Node, message: Message) -> None:
         """Have a request looked at whose table, or a column, this node lacks and its coordinator, which has a later state, does not."""
@@ -608,14 +633,11 @@ class Group0:
     def boot(self, node: Node) -> Steps:
         """Read the disk and go on with the group that is on it; at the first start find or found one."""
         server = server_of(node)
+        takes_own_place = node.joins is not None and node.joins.replaces == node.name
         if node.disk.state is None:
             node.disk.state = _Kept()
         kept = _kept(node)
-        if (
-            kept.given_up
-            and kept.log.group == kept.given_up
-            and ("group-kept" not in self.flaws or kept.founder == node.name)
-        ):
+        if self._gives_up(node):
             yield Y1
             yield Sync()
             kept.log, kept.image = Log(), None
@@ -637,15 +659,14 @@ class Group0:
         server.epoch = kept.last_us
         server.version = UUID(hex=max(kept.history.values()).id) if kept.history else _EMPTY
         server.ring = self.board(node).topology
-        server.gossip.begin()
+        self._begin_gossip(node, takes_own_place=takes_own_place)
         self._raft.begin(node)
         while not kept.log.group:
             if kept.founder == node.name:
                 yield from self._found_anew(node)
             else:
                 yield from self._discover(node)
-        seat = self.board(node).topology.seats.get(node.name)
-        if node.joins is not None and (seat is None or seat.state != "normal"):
+        if node.joins is not None and not _has_own_place(node, self.board(node).topology, "normal"):
             yield from self._become_a_member(node, votes=False)
             try:
                 yield from self._coordinator.join(node)
@@ -653,8 +674,25 @@ class Group0:
                 raise Died(said.stack) from None
         yield from self._become_a_member(node)
         kept.founder = ""
+        if takes_own_place:
+            node.joins = None
         # Clients wait for what was committed while the node was away; without a majority it serves what it has.
         yield from self._read_barrier(node, node.kernel.heap.now_ns + _CATCHES_UP_NS)
+
+    def _gives_up(self, node: Node) -> bool:
+        """Return whether a node that starts is to forget the group on its disk."""
+        kept = _kept(node)
+        is_given_up = kept.given_up != "" and kept.log.group == kept.given_up
+        return is_given_up and ("group-kept" not in self.flaws or kept.founder == node.name)
+
+    def _begin_gossip(self, node: Node, *, takes_own_place: bool) -> None:
+        """Begin to gossip; a node that takes its own place only listens until the others know that it is another one."""
+        has_place = not takes_own_place or _has_own_place(node, self.board(node).topology)
+        if has_place or "own-place-at-once" in self.flaws:
+            server_of(node).gossip.begin()
+        else:
+            _life(node).is_silent = True
+            server_of(node).gossip.listen()
 
     def _found_anew(self, node: Node) -> Steps:
         """Found a group of this node alone, in place of one whose majority is lost."""
@@ -707,9 +745,13 @@ class Group0:
         """Ask the leader to be a member, then for the vote; at later starts a node is one already."""
         role = _role(node)
         asked = dict.fromkeys((role.leader, *_kept(node).known))
-        while not (role.members.votes(node.name) if votes else node.name in role.members.names):
+
+        def is_member() -> bool:
+            return role.members.id_of(node.name) == _kept(node).server_id
+
+        while not (is_member() and (role.members.votes(node.name) or not votes)):
             yield D5
-            member = Member(node.name, _kept(node).server_id, votes=votes and node.name in role.members.names)
+            member = Member(node.name, _kept(node).server_id, votes=votes and is_member())
             for name in [role.leader] if role.leader else [each for each in asked if each not in {"", node.name}]:
                 yield server_of(node).ask([name], "member", member, need=1, limit_ns=_ASK_NS)
             yield role.moved.within(node.kernel.cost_ns(100 * MS, 200 * MS))
@@ -725,7 +767,21 @@ class Group0:
             return None  # it does not come back
         if member in role.members.now:
             return role.term, role.named_at
+        known = role.members.id_of(member.name)
+        if known not in {"", member.id}:
+            # Another node had this address. It votes no more before the new one is a member: what it voted, and had, is lost.
+            former = Member(former_of(member.name), known, votes=False)
+            kept = () if former.name in role.members.names else (former,)
+            yield from self._raft.propose_members(node, tuple(sorted((*others, *kept))))
+            return None
         return (yield from self._raft.propose_members(node, tuple(sorted((*others, member)))))
+
+    def _host_id(self, node: Node, name: str) -> str:
+        """Return a member's id."""
+        if not is_former(name):
+            return node.host_ids[name]
+        seats = self.board(node).topology.seats
+        return seats[name if name in seats else present_of(name)].host_id
 
     # ── what is shown ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -743,7 +799,11 @@ class Group0:
             return [{"key": key, "value": value} for key, value in facts.items()]
         if "system.raft_state" in text:
             return [
-                {"disposition": "CURRENT", "server_id": UUID(node.host_ids[member.name]), "can_vote": member.votes}
+                {
+                    "disposition": "CURRENT",
+                    "server_id": UUID(self._host_id(node, member.name)),
+                    "can_vote": member.votes,
+                }
                 for member in role.members.now
             ]
         if "table_name = 'topology'" in text:
@@ -774,6 +834,16 @@ def _log_of(node: Node) -> Log | None:
 def _kept(node: Node) -> _Kept:
     kept: _Kept = node.disk.state
     return kept
+
+
+def _server_id(node: Node) -> str:
+    return _kept(node).server_id
+
+
+def _has_own_place(node: Node, topology: Topology, state: SeatState | None = None) -> bool:
+    """Return whether a node's place in a ring, in this state or (None) any, is its own, and not that of who had its address before."""
+    seat = topology.seats.get(node.name)
+    return seat is not None and seat.host_id == node.host_ids[node.name] and state in {None, seat.state}
 
 
 def _life(node: Node) -> _Life:

@@ -27,7 +27,7 @@ from schemaquake.clusters.simulated.processes import Died
 from schemaquake.clusters.simulated.ring import Copies
 from schemaquake.clusters.simulated.said import ServerSaid
 from schemaquake.clusters.simulated.schema.loading import load_keyspaces
-from schemaquake.clusters.simulated.topology import Moving, Topology
+from schemaquake.clusters.simulated.topology import Moving, Topology, former_of, present_of
 from schemaquake.harness.units import S
 
 __all__ = ["Breaches", "GroupInvariants", "LogInvariants", "RingInvariants"]
@@ -139,7 +139,9 @@ class GroupInvariants:
             self._report(node, "a cluster has one group", f"{' and '.join(self._founders)} found one each")
 
     def booted(self, node: Node, log: _Log) -> None:
-        """Take note of what a node reads from its disk."""
+        """Take note of what a node reads from its disk; one that is in no group yet begins anew."""
+        if not log.group:
+            self._begins_anew(node.name)
         known = self._terms.get((log.group, node.name), 0)
         if log.term < known:
             self._report(
@@ -150,6 +152,14 @@ class GroupInvariants:
             text = f"{node.name} has voted for {voted} in term {log.term}, and begins with {log.vote or 'none'}"
             self._report(node, "a vote outlives a restart", text)
         self.begins_after(node, log)
+
+    def _begins_anew(self, name: str) -> None:
+        """Tell what a node is from what the one was that had its name before."""
+        for place in [place for place in self._terms if place[1] == name]:
+            del self._terms[place]
+        for votes in self._votes.values():
+            if name in votes:
+                votes[former_of(name)] = votes.pop(name)
 
     def begins_after(self, node: Node, log: _Log) -> None:
         """Take note of the entry that a node's log begins after, which a snapshot has: what follows it, and the members at it."""
@@ -286,7 +296,8 @@ class GroupInvariants:
 
     def counts(self, node: Node, log: _Log, term: int, voter: str) -> None:
         """Take note of a vote, not one on trial, that a candidate counts for a term; `voter` is who gave it."""
-        voted = self._votes.get((log.group, term), {}).get(voter)
+        votes = self._votes.get((log.group, term), {})
+        voted = votes.get(voter, votes.get(former_of(voter)))
         if voted != node.name:
             text = f"{node.name} counts one of {voter} in term {term}, which voted for {voted or 'none'}"
             self._report(node, "a candidate counts votes that were given", text)
@@ -302,7 +313,9 @@ class GroupInvariants:
         first = self._leaders.setdefault((log.group, term), node.name)
         if first != node.name:
             self._report(node, "one leader a term", f"{first} and {node.name} lead in term {term}")
-        voters = [name for name, voted in self._votes.get((log.group, term), {}).items() if voted == node.name]
+        voters = [
+            present_of(name) for name, voted in self._votes.get((log.group, term), {}).items() if voted == node.name
+        ]
         if not _is_majority(members, voters):
             self._report(node, "a leader has a majority", f"{node.name} leads in term {term} with votes of {voters}")
         terms = self._committed_in.get(log.group, {})

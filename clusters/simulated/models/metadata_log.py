@@ -245,6 +245,7 @@ class MetadataLog:
     )
     verbs: Final = Sequences.verbs | {"reconfigure", "pause-commits", "resume-commits"}
     takes_own_place = True
+    keeps_host_id = True
     steps_shown = ("PREPARE", "START", "MID")
 
     def __init__(
@@ -773,7 +774,8 @@ class MetadataLog:
         self._publish(node, metadata)
         yield B2
         takes_own_place = node.joins is not None and node.joins.replaces == node.name
-        if takes_own_place:
+        is_silent = takes_own_place and "own-place-at-once" not in self.flaws
+        if is_silent:
             # To others it is dead until it has its rows; it has to know who lives before it can ask.
             server.gossip.listen()
         else:
@@ -787,7 +789,7 @@ class MetadataLog:
             value = (node.name, node.host_ids[node.name], tokens, node.location)
             yield from self.commit(node, _REGISTER, value, limit_ns=6 * _DDL_LIMIT_NS)
         yield from self._sequences.join(node)
-        if takes_own_place:
+        if is_silent:
             server.gossip.begin()
 
     def _view(self, node: Node, topology: Topology) -> Topology:

@@ -26,12 +26,16 @@ on a member:
 - f2 the entries to disk, where they replace others; then the answer
 - f3 a snapshot: the state machine takes it over, and the log begins after it
 
+A member without a vote that hears no leader asks all for a sign of one, which sends it what it lacks again.
+
+Messages name the server id of the member that they are for, or from: an address may be another node's by now.
+
 An entry is committed when a majority of the voters has it, of the old and of the new ones while the members change.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import dropwhile
 from typing import Any, Final, Literal, NamedTuple
@@ -81,6 +85,10 @@ class Configuration(NamedTuple):
     def names(self) -> tuple[str, ...]:
         """All members, old and new."""
         return tuple(dict.fromkeys(member.name for member in (*self.now, *self.before)))
+
+    def id_of(self, name: str) -> str:
+        """Return the server id of a member; empty: there is none of that name."""
+        return next((member.id for member in (*self.now, *self.before) if member.name == name), "")
 
     @property
     def majorities(self) -> Sequence[Sequence[str]]:
@@ -209,6 +217,8 @@ class _Append(NamedTuple):
     """The index and the term of the entry before the first one."""
     entries: tuple[Entry, ...]
     commit: int
+    to: str
+    """The server id of the member that it is for."""
 
 
 class _Snapshot(NamedTuple):
@@ -217,6 +227,7 @@ class _Snapshot(NamedTuple):
     at: tuple[int, int]
     members: Configuration
     image: Any
+    to: str
 
 
 class _Answer(NamedTuple):
@@ -226,6 +237,8 @@ class _Answer(NamedTuple):
     last: int
     """The last entry that is the leader's; if refused, the last one there is."""
     commit: int
+    by: str
+    """The server id of the member that it is from."""
 
 
 class _Plea(NamedTuple):
@@ -234,6 +247,7 @@ class _Plea(NamedTuple):
     on_trial: bool
     last: tuple[int, int]
     """Term and index of the candidate's last entry."""
+    to: str
 
 
 class _Vote(NamedTuple):
@@ -241,12 +255,29 @@ class _Vote(NamedTuple):
     term: int
     on_trial: bool
     granted: bool
+    by: str
+
+
+class _Lost(NamedTuple):
+    """Asks for a sign of the leader: a member that does not vote cannot ask for votes."""
+
+    group: str
+    term: int
+    by: str
+
+
+class _Confirm(NamedTuple):
+    group: str
+    term: int
+    to: Mapping[str, str]
+    """Server ids by name."""
 
 
 class Machine(NamedTuple):
     """The state machine's side: what it does for the log."""
 
     role: Callable[[Node], Role]
+    server_id: Callable[[Node], str]
     committed: Callable[[Node], None]
     """Told that there are entries to carry out."""
     image: Callable[[Node], Any]
@@ -259,7 +290,7 @@ class Raft:
     """The log of all nodes of a cluster; each node's part is its `Role`."""
 
     steps: Final = tuple(step.name for step in (V1, V2, V3, W1, W2, R1, R2, F1, F2, F3))
-    kinds: Final = frozenset({"raft-ping", "append", "snapshot", "append-answer", "plea", "vote", "confirm"})
+    kinds: Final = frozenset({"raft-ping", "append", "snapshot", "append-answer", "plea", "vote", "lost", "confirm"})
 
     def __init__(self, machine: Machine, flaws: frozenset[str], *, entries_most: int = ENTRIES_MOST) -> None:
         """`entries_most` is the number of entries that a leader sends at a time."""
@@ -306,7 +337,7 @@ class Raft:
         server_of(node).after(_TICK_NS, lambda: self._tick(node))
         role = self._role(node)
         role.ticks += 1
-        if role.ticks % _PING_EVERY == 0 and server_of(node).phase != "left":
+        if role.ticks % _PING_EVERY == 0 and server_of(node).phase != "left" and not self._is_stranger(node, role):
             # One that has left is alive for nobody: if it was the leader, the others have to elect one.
             for name in node.peers:
                 server_of(node).send(name, "raft-ping")
@@ -316,9 +347,23 @@ class Raft:
             role.quiet_ticks = 0
         else:
             role.quiet_ticks += 1
-            if role.quiet_ticks >= role.patience and role.members.votes(node.name):
+            is_member = role.members.id_of(node.name) == self._machine.server_id(node)
+            if role.quiet_ticks < role.patience or not is_member or server_of(node).phase == "left":
+                return
+            if not role.members.votes(node.name):
+                self._rest(node)
+                for name in role.members.names:
+                    if name != node.name:
+                        lost = _Lost(role.log.group, role.term, self._machine.server_id(node))
+                        server_of(node).send(name, "lost", lost)
+            else:
                 self._rest(node)
                 server_of(node).begin("election", server_of(node).staged("raft", self._stand(node, on_trial=True)))
+
+    def _is_stranger(self, node: Node, role: Role) -> bool:
+        """Return whether a node that takes its own place is not a member yet: to the others the one that had its address is dead."""
+        takes_own_place = node.joins is not None and node.joins.replaces == node.name
+        return takes_own_place and role.members.id_of(node.name) != self._machine.server_id(node)
 
     def _rest(self, node: Node) -> None:
         """Draw anew how long this node waits for a leader."""
@@ -369,9 +414,10 @@ class Raft:
         role.leader = ""
         role.granted, role.on_trial = {node.name: None}, on_trial
         term = role.term + on_trial
-        plea = _Plea(role.log.group, term, on_trial, (role.log.term_at(role.log.last), role.log.last))
+        last = role.log.term_at(role.log.last), role.log.last
         for name in role.members.names:
             if name != node.name and role.members.votes(name):
+                plea = _Plea(role.log.group, term, on_trial, last, role.members.id_of(name))
                 server_of(node).send(name, "plea", plea)
         self._count_votes(node, role)
 
@@ -404,10 +450,7 @@ class Raft:
             # A leader that asks for votes leads no more: it was started again, or gave up without a majority.
             self._follow(node, role, "")
         if role.is_leader and message.sender in role.progress:
-            # It does not know its leader: it was started again, and has forgotten what was committed.
-            progress = role.progress[message.sender]
-            progress.next, progress.commit = progress.match + 1, 0
-            self._send(node, role, message.sender, progress)
+            self._tell_again(node, role, message.sender)
         longer = plea.last >= (role.log.term_at(role.log.last), role.log.last)
         if plea.on_trial:
             hears_one = role.is_leader or (role.leader != "" and self.hears(node, role.leader))
@@ -430,8 +473,14 @@ class Raft:
                 self._rest(node)
             elif self.invariants is not None:
                 self.invariants.refused(node, role.log, plea.term, message.sender, plea.last)
-        vote = _Vote(plea.group, plea.term if granted else role.term, plea.on_trial, granted)
+        vote = _Vote(plea.group, plea.term if granted else role.term, plea.on_trial, granted, plea.to)
         server_of(node).send(message.sender, "vote", vote)
+
+    def _tell_again(self, node: Node, role: Role, name: str) -> None:
+        """Tell a member that does not know its leader of this one, and what is committed: it was started again, and has forgotten that."""
+        progress = role.progress[name]
+        progress.next, progress.commit = progress.match + 1, 0
+        self._send(node, role, name, progress)
 
     def _hear_vote(self, node: Node, message: Message) -> None:
         role, vote = self._role(node), message.body
@@ -527,7 +576,7 @@ class Raft:
             self.invariants.sends(node, name)
         if progress.next <= log.index:
             at = (log.index, log.index_term)
-            snapshot = _Snapshot(log.group, role.term, at, log.members, self._machine.image(node))
+            snapshot = _Snapshot(log.group, role.term, at, log.members, self._machine.image(node), progress.id)
             progress.next = log.index + 1
             server_of(node).send(name, "snapshot", snapshot)
             return
@@ -535,7 +584,8 @@ class Raft:
         entries = tuple(log.entries[first : first + self._entries_most])
         before = (progress.next - 1, log.term_at(progress.next - 1))
         progress.next += len(entries)
-        server_of(node).send(name, "append", _Append(log.group, role.term, before, entries, role.commit))
+        append = _Append(log.group, role.term, before, entries, role.commit, progress.id)
+        server_of(node).send(name, "append", append)
 
     def _hear_answer(self, node: Node, message: Message) -> None:
         role, answer = self._role(node), message.body
@@ -607,9 +657,10 @@ class Raft:
             return None
         index, term = role.commit, role.term
         floor = 0 if self.invariants is None else self.invariants.floor(role.log)
+        ids = {name: role.members.id_of(name) for name in role.members.names}
         for voters in role.members.majorities:
             answers: Answers = yield server_of(node).ask(
-                voters, "confirm", (role.log.group, term), need=len(voters) // 2 + 1, limit_ns=_CONFIRM_NS
+                voters, "confirm", _Confirm(role.log.group, term, ids), need=len(voters) // 2 + 1, limit_ns=_CONFIRM_NS
             )
             if not answers.enough:
                 return None
@@ -628,7 +679,7 @@ class Raft:
         role = self._role(node)
         if message.sender != node.name:
             role.heard_ns[message.sender] = node.kernel.heap.now_ns
-        if message.kind == "raft-ping" or message.body[0] != role.log.group:
+        if message.kind == "raft-ping" or message.body[0] != role.log.group or self._is_anothers(node, message):
             return None
         match message.kind:
             case "append":
@@ -641,18 +692,35 @@ class Raft:
                 self._hear_vote(node, message)
             case "append-answer":
                 self._hear_answer(node, message)
+            case "lost" if role.is_leader and message.sender in role.progress:
+                self._tell_again(node, role, message.sender)
             case "confirm":
-                is_same = message.body[1] == role.term
-                if is_same and self.invariants is not None:
-                    self.invariants.confirms(node, role.log, message.body[1])
-                server_of(node).answer(message, True if is_same else Failure("another term"))
+                self._answer_leader(node, message)
         return None
+
+    def _answer_leader(self, node: Node, message: Message) -> None:
+        role = self._role(node)
+        is_same = message.body.term == role.term
+        if is_same and self.invariants is not None:
+            self.invariants.confirms(node, role.log, message.body.term)
+        server_of(node).answer(message, True if is_same else Failure("another term"))
+
+    def _is_anothers(self, node: Node, message: Message) -> bool:
+        """Return whether a message is for, or from, the node that had an address before: one with another server id."""
+        match message.body:
+            case _Confirm(to=ids):
+                return ids[node.name] != self._machine.server_id(node)
+            case _Append(to=to) | _Snapshot(to=to) | _Plea(to=to):
+                return bool(to != self._machine.server_id(node))
+        return self._role(node).members.id_of(message.sender) not in {"", message.body.by}
 
     def _heed(self, node: Node, message: Message, *, last: int) -> Literal["heeded", "refused"]:
         """Follow the sender of entries, unless its term is over."""
         role = self._role(node)
         if message.body.term < role.term:
-            answer = _Answer(role.log.group, role.term, accepted=False, last=last, commit=role.commit)
+            answer = _Answer(
+                role.log.group, role.term, accepted=False, last=last, commit=role.commit, by=message.body.to
+            )
             server_of(node).send(message.sender, "append-answer", answer)
             return "refused"
         if message.body.term > role.term:
@@ -677,8 +745,10 @@ class Raft:
             if new:
                 yield F2
                 yield Sync()
-                if role.term != body.term:
-                    return
+            # It may have heard of a later term meanwhile, though there was nothing to write.
+            if role.term != body.term:
+                return
+            if new:
                 del log.entries[new[0].number - log.index - 1 :]
                 log.entries += new
                 if self.invariants is not None:
@@ -697,6 +767,7 @@ class Raft:
             accepted=accepted,
             last=index + len(body.entries) if accepted else min(log.last, index - 1),
             commit=role.commit,
+            by=body.to,
         )
         server_of(node).send(message.sender, "append-answer", answer)
 
@@ -717,5 +788,5 @@ class Raft:
                 self.invariants.begins_after(node, log)
             self._machine.take_over(node, body.image, index)
             role.moved.notify()
-        answer = _Answer(log.group, role.term, accepted=True, last=index, commit=role.commit)
+        answer = _Answer(log.group, role.term, accepted=True, last=index, commit=role.commit, by=body.to)
         server_of(node).send(message.sender, "append-answer", answer)

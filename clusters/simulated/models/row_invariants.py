@@ -24,7 +24,7 @@ from schemaquake.clusters.simulated.disk import Cells, RowKey
 from schemaquake.clusters.simulated.faces import Node
 from schemaquake.clusters.simulated.models.invariants import Breaches
 from schemaquake.clusters.simulated.ring import Copies, RingView, token_of
-from schemaquake.clusters.simulated.topology import SeatState, Topology, Transfer
+from schemaquake.clusters.simulated.topology import SeatState, Topology, Transfer, former_of
 
 __all__ = ["Floor", "RowInvariants"]
 
@@ -108,7 +108,7 @@ class RowInvariants:
             return
         self._version = version
         self._has_moved = self._has_moved or bool(self._acknowledged)
-        if any(each.joins is not None and each.joins.replaces == each.name for each in self._nodes.values()):
+        if any(_begins_anew(each, ring) for each in self._nodes.values()):
             return  # a node is read from that begins anew with an empty disk: it has its rows when it serves
         for (table_id, partition), rows in self._acknowledged.items():
             if not self._is_known_to_all(table_id):
@@ -118,7 +118,7 @@ class RowInvariants:
                     continue
                 readers = ring.replicas(ring.place(token_of(partition)), stamps.factor)
                 having = [name for name in readers if self._keeps(name, table_id, key, stamps)]
-                if len(having) + len(readers) // 2 + 1 <= len(readers):
+                if len(readers) // 2 + 1 <= sum(name not in having and self._answers(name, ring) for name in readers):
                     text = f"{key} is on {', '.join(having) or 'none'} of {', '.join(readers)} at version {version}"
                     self._report(node, "who is read from has what was acknowledged", text)
                     return
@@ -244,7 +244,7 @@ class RowInvariants:
             return
         readers = ring.replicas(ring.place(token_of(key[0])), factor)
         having = [name for name in readers if self._has(name, table_id, key, cells, deleted_us)]
-        if len(having) + len(readers) // 2 + 1 <= len(readers):
+        if len(readers) // 2 + 1 <= sum(name not in having and self._answers(name, ring) for name in readers):
             text = f"{what} at QUORUM through {node.name} is on {', '.join(having) or 'none'} of {', '.join(readers)}"
             self._report(node, f"every quorum has {what}", text)
 
@@ -260,12 +260,27 @@ class RowInvariants:
         held, deleted_us = self._held(name, table_id, key)
         return _reaches(deleted_us, held, stamps)
 
+    def _answers(self, name: str, ring: RingView) -> bool:
+        """Return whether a node of a ring is there to answer: one whose address another node has now is not."""
+        if not isinstance(ring, Topology):
+            return True
+        return name in self._nodes and ring.seats[name].host_id == self._nodes[name].host_ids[name]
+
     def _held(self, name: str, table_id: str, key: RowKey) -> tuple[Cells, int]:
         """Return the cells of a row on a node's disk, and the time of its deletion."""
-        files = self._nodes[name].disk.tables.get(table_id)
+        files = self._nodes[name].disk.tables.get(table_id) if name in self._nodes else None
         if files is None:
             return {}, 0
         return files.partitions.get(key[0], {}).get(key, {}), files.deleted_us.get(key, 0)
+
+
+def _begins_anew(node: Node, ring: RingView) -> bool:
+    """Return whether a node that is read from has an empty disk, and the id of the node that died."""
+    if node.joins is None or node.joins.replaces != node.name:
+        return False
+    if not isinstance(ring, Topology):
+        return True
+    return ring.seats[node.name].host_id == node.host_ids[node.name] and former_of(node.name) not in ring.seats
 
 
 def _quorums_meet(written: Copies, read: Copies) -> bool:

@@ -86,6 +86,7 @@ class Rows:
     )
     verbs = GossipedRing.verbs
     takes_own_place = True
+    keeps_host_id = True
     steps_shown = ("under-way",)
 
     def __init__(self, ring: Ring, flaws: frozenset[str], *, pull_delay_s: float = 1.0, by_turns: bool = False) -> None:
@@ -286,14 +287,15 @@ class Rows:
         self._ring.begin(node)
         yield B3
         takes_own_place = node.joins is not None and node.joins.replaces == node.name
-        if takes_own_place:
+        is_silent = takes_own_place and "own-place-at-once" not in self.flaws
+        if is_silent:
             # To others it is dead until it has its rows; it has to hear them before it can ask.
             server.gossip.listen()
         else:
             server.gossip.begin()
         yield Sleep(node.kernel.cost_ns(200 * MS, 400 * MS))
         yield from self._ring.join(node)
-        if takes_own_place:
+        if is_silent:
             server.gossip.begin()
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from schemaquake.clusters.simulated.faces import Node
 from schemaquake.clusters.simulated.models.serving import server_of
-from schemaquake.clusters.simulated.topology import Topology, even_topology, shown_token
+from schemaquake.clusters.simulated.topology import Topology, even_topology, former_of, is_former, shown_token
 from schemaquake.harness.placements.ring import Location
 
 __all__ = ["answer_from_tables", "founding_topology"]
@@ -18,7 +18,7 @@ _NEXT: Final = {"PREPARE": "START", "START": "MID", "MID": "FINISH"}
 
 def founding_topology(node: Node) -> Topology:
     """Return the topology of the founders, for designs whose ring does not change."""
-    host_ids = tuple(node.host_ids[name] for name in node.founders)
+    host_ids = tuple(node.founder_ids[name] for name in node.founders)
     return _founding(node.founders, host_ids, tuple(node.locations.items()))
 
 
@@ -68,7 +68,7 @@ def _peers(node: Node, topology: Topology) -> Sequence[Mapping[str, Any]]:
             "tokens": [shown_token(token) for token in seat.tokens],
         }
         for name, seat in topology.seats.items()
-        if name != node.name and seat.state in {"normal", "leaving", "moving"}
+        if name not in {node.name, former_of(node.name)} and seat.state in {"normal", "leaving", "moving"}
     ]
 
 
@@ -77,7 +77,7 @@ def _gossip(node: Node, topology: Topology) -> Sequence[Mapping[str, Any]]:
     return [
         {"address": node.addresses[name], "status": words.get(seat.state, "LEFT")}
         for name, seat in topology.seats.items()
-        if seat.state != "registered"
+        if seat.state != "registered" and not is_former(name)
     ]
 
 

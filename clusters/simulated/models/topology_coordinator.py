@@ -29,7 +29,7 @@ from schemaquake.clusters.simulated.models.streaming import Streams
 from schemaquake.clusters.simulated.processes import Sleep
 from schemaquake.clusters.simulated.ring import SPACE
 from schemaquake.clusters.simulated.said import ServerSaid
-from schemaquake.clusters.simulated.topology import Moving, Topology, lacking
+from schemaquake.clusters.simulated.topology import Moving, Topology, former_of, lacking
 from schemaquake.harness.model.topology import TopologyVerb
 from schemaquake.harness.placements.ring import Location
 from schemaquake.harness.units import MS, S
@@ -116,6 +116,11 @@ def _begun(board: Board, request_id: RequestId, version: int) -> Board:
     topology = board.topology
     if request is None or topology.moves:
         return board
+    replaced = request.replaced
+    if replaced == request.node:
+        # The dead one has its place until the new one is read from: they are two, though they have one address.
+        topology = topology.vacated(version, request.node, request.host_id, request.location)
+        replaced = former_of(request.node)
     if request.node not in topology.seats:
         topology = topology.registered(version, request.node, request.host_id, request.location)
     move = Moving(
@@ -123,7 +128,7 @@ def _begun(board: Board, request_id: RequestId, version: int) -> Board:
         request.node,
         topology.ring,
         request.tokens,
-        request.replaced,
+        replaced,
         removed=request.is_dead,
         location=request.location,
     )

@@ -178,6 +178,35 @@ _LED_TOO_LATE = Plan(
 )  # fmt: skip
 """One that was elected was frozen before it led, and came behind what a leader of a later term had committed: the observer accused it."""
 
+_HEARD_IN_BETWEEN = Plan(
+    system="simulated:scylladb-6.2", workloads=("schema-churn",), seed=23654, cluster="simulated", time_limit_s=20.0, rate=16.0,
+    concurrency=9,
+    options={
+        "bugs": "none", "fault.seconds": "4", "fault.within": "20", "invariants": "checked", "slow": "n2-n1:400,n2-n3:400,n3-n2:400",
+        "cut.at": "raft/replicate/f1@21:n3-n2,raft/replicate/f2@36,raft/replicate/f1@71",
+    },
+)  # fmt: skip
+"""A follower heard of a later term while it looked at a message of its leader without entries, and confirmed that in the later term."""
+_KNOWN_BY_AN_EARLIER_ATTEMPT = Plan(
+    system="simulated:scylladb-6.2", workloads=("reloaded-rows",), nemeses=("replace",), seed=386, cluster="simulated", nodes=4,
+    time_limit_s=20.0, rate=10.0, spares=1,
+    options={
+        "bugs": "none", "fault.seconds": "2", "fault.within": "22", "invariants": "checked", "kill.at": "group0/stream/s2@1",
+        "replace.address": "same", "replace.limit-s": "40", "slow": "n2-n1:200,n2-n3:200,n3-n1:200,n5-n1:200",
+    },
+)  # fmt: skip
+"""A node that takes its own place was killed and began anew under a third id, and the change that went on was the second one's."""
+_WITHOUT_A_VOICE = Plan(
+    system="simulated:scylladb-6.2", workloads=("reloaded-rows",), nemeses=("replace",), seed=4692, cluster="simulated", nodes=4,
+    time_limit_s=20.0, rate=40.0, spares=1,
+    options={
+        "bugs": "none", "fault.seconds": "1", "fault.within": "23", "invariants": "checked", "append": "single", "snapshots": "often",
+        "cut.at": "group0/topology/o3@1:n3-n2", "kill.at": "group0/topology/o2@1:n3", "replace.address": "same",
+        "replace.limit-s": "40",
+    },
+)  # fmt: skip
+"""A member without a vote was started again, and asked for no leader: it never heard what was committed."""
+
 
 @pytest.mark.parametrize(
     "plan",
@@ -201,6 +230,9 @@ _LED_TOO_LATE = Plan(
         _PROMISED_TOO_LATE,
         _STOPPED_AS_IT_WENT_ON,
         _LED_TOO_LATE,
+        _HEARD_IN_BETWEEN,
+        _KNOWN_BY_AN_EARLIER_ATTEMPT,
+        _WITHOUT_A_VOICE,
     ],
     ids=lambda plan: str(plan.seed),
 )

@@ -49,6 +49,7 @@ class SeenNode:
     disk: Disk = field(default_factory=Disk)
     server: SimpleNamespace | None = None
     locations: dict = field(default_factory=dict)
+    host_ids: dict = field(default_factory=dict)
     joins: Joining | None = None
     kernel: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(heap=SimpleNamespace(now_ns=0)))
 
@@ -603,6 +604,20 @@ def test_a_vote_is_for_as_long_a_log_and_a_term_outlives_a_restart():
     assert said(nodes) == ["a vote is for as long a log", "a term outlives a restart", "a vote outlives a restart"]
 
 
+def test_who_begins_with_an_empty_disk_is_another_one_than_who_had_its_name():
+    nodes, seen = group_of(dict.fromkeys(NAMES, log_with()))
+    seen.voted(nodes["n2"], log_with(), 3, "n1")
+    seen.booted(nodes["n2"], Log())
+    seen.booted(nodes["n2"], Log(group="g", term=3))  # the new one was killed, and has voted for nobody
+    seen.counts(nodes["n1"], log_with(), 3, "n2")  # a vote of the one before is one still
+    seen.voted(nodes["n1"], log_with(), 3, "n1")
+    seen.led(nodes["n1"], log_with(), 3, THREE)
+    assert said(nodes) == []
+    seen.voted(nodes["n2"], log_with(), 4, "n1")
+    seen.booted(nodes["n2"], Log(group="g", term=3))
+    assert said(nodes) == ["a term outlives a restart"]
+
+
 def test_a_snapshot_knows_the_members_and_the_log_goes_on_after_it():
     nodes, seen = group_of(dict.fromkeys(NAMES, log_with()))
     log = log_with(1, 1, 1)
@@ -1073,6 +1088,24 @@ def test_a_node_that_is_read_from_has_an_empty_disk_only_in_its_own_place(replac
         nodes[name].disk = Disk()
     nodes["n2"].joins = Joining(0, replaced)
     seen.turned(nodes["n1"], Ring(NAMES), 1)
+    assert said(nodes) == breaches
+
+
+@pytest.mark.parametrize(
+    ("host_id", "breaches"),
+    [("another", []), ("its own", ["who is read from has what was acknowledged"])],
+    ids=["another node has its address", "it is read from itself"],
+)
+def test_who_died_is_not_read_from_though_another_one_has_its_address(host_id, breaches):
+    nodes = rows_on(("n1", "n2"))
+    for name in NAMES:
+        nodes[name].host_ids = {name: "its own"}
+    nodes["n1"].server = nodes["n2"].server = nodes["n3"].server = None
+    seen = RowInvariants(list(nodes.values()), Breaches())
+    seen.written(nodes["n1"], RowWrite("id", KEY, CELLS), Ring(NAMES), 3, "QUORUM")
+    nodes["n2"].disk = Disk()
+    ids = dict.fromkeys(NAMES, "its own") | {"n2": host_id}
+    seen.turned(nodes["n1"], even_topology(NAMES, ids, version=1), 1)
     assert said(nodes) == breaches
 
 

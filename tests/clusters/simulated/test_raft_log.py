@@ -6,7 +6,21 @@ from types import SimpleNamespace
 
 import pytest
 
-from schemaquake.clusters.simulated.models.raft import Configuration, Entry, Log, Machine, Member, Raft
+from schemaquake.clusters.simulated.models.raft import (
+    Configuration,
+    Entry,
+    Log,
+    Machine,
+    Member,
+    Raft,
+    _Answer,
+    _Append,
+    _Confirm,
+    _Lost,
+    _Plea,
+    _Snapshot,
+    _Vote,
+)
 
 
 def members(*names, silent=()):
@@ -50,7 +64,11 @@ def test_what_a_snapshot_has_is_forgotten_but_for_the_members():
 
 def raft_of(role):
     machine = Machine(
-        role=lambda _node: role, committed=lambda _node: None, image=lambda _node: None, take_over=lambda *_: None
+        role=lambda _node: role,
+        server_id=lambda node: f"id-{node.name}",
+        committed=lambda _node: None,
+        image=lambda _node: None,
+        take_over=lambda *_: None,
     )
     sent = []
     node = SimpleNamespace(
@@ -79,7 +97,7 @@ def test_a_node_that_hears_of_a_later_term_meanwhile_gives_no_vote_in_it():
     role = Raft.new_role(log_of(Configuration(members("a", "b", "c"))))
     role.term = 2
     raft, node, sent = raft_of(role)
-    plea = SimpleNamespace(group="", term=2, on_trial=False, last=(1, 1))
+    plea = SimpleNamespace(group="", term=2, on_trial=False, last=(1, 1), to="id-a")
     steps = raft._weigh(node, SimpleNamespace(sender="b", body=plea))
     next(steps)
     next(steps)  # w2
@@ -103,3 +121,68 @@ def test_a_member_that_comes_back_under_another_id_has_lost_what_it_had_confirme
     role.log.entries.append(Entry(1, 4, Configuration((*members("a", "c"), Member("b", "another", votes=False)))))
     raft._look_at_members(node, role)
     assert {name: each.match for name, each in role.progress.items()} == {"b": 0, "c": 0}
+
+
+def raft_that_gets(role):
+    """A part of the group, whose node has the server id `id-a`."""
+    raft, node, sent = raft_of(role)
+    node.kernel = SimpleNamespace(heap=SimpleNamespace(now_ns=0))
+    node.server.staged = lambda _stage, steps: steps
+    node.server.answer = lambda message, body: sent.append((message.sender, "answer", body))
+    return raft, node, sent
+
+
+@pytest.mark.parametrize(("addressee", "is_heeded"), [("id-a", True), ("id-of-the-dead", False)])
+@pytest.mark.parametrize("kind", ["append", "snapshot", "plea", "confirm"])
+def test_a_message_for_the_node_that_had_an_address_before_is_not_heeded(kind, addressee, is_heeded):
+    role = Raft.new_role(Log(group="g", term=1))
+    raft, node, sent = raft_that_gets(role)
+    last = (1, 0)
+    body = {
+        "append": _Append("g", 1, last, (), 0, addressee),
+        "snapshot": _Snapshot("g", 1, last, Configuration(()), None, addressee),
+        "plea": _Plea("g", 1, False, last, addressee),
+        "confirm": _Confirm("g", 1, {"a": addressee}),
+    }[kind]
+    steps = raft.receive(node, SimpleNamespace(sender="b", kind=kind, body=body))
+    assert (steps is not None or sent == [("b", "answer", True)]) is is_heeded
+
+
+@pytest.mark.parametrize(
+    ("voter", "granted"), [("bbbbbbbb", {"a": None, "b": None}), ("id-of-the-new-one", {"a": None})]
+)
+def test_a_vote_counts_if_it_is_of_the_member_that_was_asked(voter, granted):
+    log = log_of(Configuration(members("a", "b", "c", "d")))
+    log.group, log.term = "g", 2
+    role = Raft.new_role(log)
+    role.granted = {"a": None}
+    raft, node, _ = raft_that_gets(role)
+    raft.receive(node, SimpleNamespace(sender="b", kind="vote", body=_Vote("g", 2, False, True, voter)))
+    assert role.granted == granted
+
+
+@pytest.mark.parametrize(("voter", "match"), [("bbbbbbbb", 2), ("id-of-the-dead", 0)])
+def test_a_leader_counts_what_a_member_has_and_not_what_the_one_before_had(voter, match):
+    log = log_of(Configuration(members("a", "b", "c", "d", "e")), "x")
+    log.group, log.term = "g", 1
+    role = Raft.new_role(log)
+    role.is_leader = True
+    raft, node, _ = raft_that_gets(role)
+    raft._look_at_members(node, role)
+    raft.receive(node, SimpleNamespace(sender="b", kind="append-answer", body=_Answer("g", 1, True, 2, 0, voter)))
+    assert role.progress["b"].match == match
+
+
+@pytest.mark.parametrize(("is_leader", "kinds"), [(True, ["append"]), (False, [])], ids=["the leader", "another one"])
+def test_a_leader_tells_a_member_that_knows_none_what_is_committed(is_leader, kinds):
+    log = log_of(Configuration(members("a", "b", silent=("b",))), "x")
+    log.group, log.term = "g", 1
+    role = Raft.new_role(log)
+    role.is_leader, role.commit = is_leader, 2
+    raft, node, sent = raft_that_gets(role)
+    raft._look_at_members(node, role)
+    if is_leader:
+        role.progress["b"].match, role.progress["b"].commit = 2, 2  # nothing to send, as far as it knows
+    raft.receive(node, SimpleNamespace(sender="b", kind="lost", body=_Lost("g", 1, "bbbbbbbb")))
+    assert [kind for _, kind, _ in sent] == kinds
+    assert all(body.commit == 2 for _, _, body in sent)

@@ -14,7 +14,7 @@ from schemaquake.clusters.simulated.models.sequences import Sequences
 from schemaquake.clusters.simulated.models.topology_coordinator import Coordinator
 from schemaquake.clusters.simulated.reshaping import Reshaping
 from schemaquake.clusters.simulated.ring import SPACE
-from schemaquake.clusters.simulated.topology import Moving, even_topology, shown_token, spare_token
+from schemaquake.clusters.simulated.topology import Moving, even_topology, former_of, shown_token, spare_token
 from schemaquake.harness.errors import NotApplicable, PlanError
 from schemaquake.harness.model.records import plain
 from schemaquake.harness.placements.strategies import Factor, Simple
@@ -160,8 +160,39 @@ def test_quorums_meet_while_the_ring_changes(tmp_path, system, nemesis):
     run = changed(tmp_path, system, nemesis, seed=2)
     assert dict(run.types) == {}
     assert run.verdict.valid is True
-    expected = "fail" if (system, nemesis) == (SCYLLA, "replace") else "ok"
-    assert outcomes(run, nemesis)[-1] in {expected, "ok"}
+    assert outcomes(run, nemesis)[-1] == "ok"
+
+
+@pytest.mark.parametrize("system", [FIVE, pytest.param(SIX, marks=pytest.mark.long), SCYLLA])
+def test_a_node_takes_its_own_place_with_an_empty_disk(tmp_path, system):
+    options = {"bugs": "none", "invariants": "checked", "replace.address": "same", "replace.node": "n2"}
+    run = changed(tmp_path, system, "replace", bugs=options, nodes=4, spares=0, replication_factor=3)
+    assert (run.verdict.valid, dict(run.types)) == (True, {})
+    assert outcomes(run, "replace") == ["invoke", "ok"]
+    first, *_, last = (note["members"]["n2"]["host_id"] for note in run.notes("membership"))
+    assert (first == last) is (system != SCYLLA)  # there the dead node and the new one are two
+    rings = [row for row in Store(run.folder).records().observations.to_pylist() if row["kind"] == "ring"]
+    listed = [orjson.loads(row["definition"])["peers"].get("10.66.0.2") for row in rings if row["node"] != "n2"]
+    assert {peer["host_id"] for peer in listed} == {last}
+
+
+def test_who_takes_its_own_place_and_who_had_it_are_two_until_the_new_one_is_read_from():
+    before = even_topology(NAMES, dict.fromkeys(NAMES, "id"), version=1)
+    former = former_of("n2")
+    place = before.place(before.seats["n2"].tokens[0])
+    vacated = before.vacated(2, "n2", "other")
+    assert vacated.replicas(place, 2) == (former, "n3")
+    start = vacated.prepare(2, Moving("replace", "n2", vacated.ring, replaced=former)).advance(3, "n2")
+    assert (start.replicas(place, 2), start.writes(place, 2)) == ((former, "n3"), (former, "n3", "n2"))
+    (transfer, *_) = start.transfers(start.moves[0], 2)
+    assert (transfer.target, former in transfer.sources) == ("n2", False)
+    cancelled = start.cancel(4, "n2")
+    assert cancelled.replicas(place, 2) == cancelled.writes(place, 2) == (former, "n3")
+    assert cancelled.vacated(5, "n2", "third").ring == cancelled.ring  # another attempt finds the place left already
+    after = start.advance(4, "n2").advance(5, "n2")
+    assert set(after.replicas(place, 2)) == {"n2", "n3"}
+    assert after.ring == before.ring
+    assert (after.seats["n2"].host_id, after.seats[former].state) == ("other", "replaced")
 
 
 @pytest.mark.parametrize("system", [FIVE, SIX, SCYLLA])
@@ -236,6 +267,15 @@ CRASHES = [
     for step in design.steps
     for nemesis in ("bootstrap", "decommission")
 ]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("step", [*Coordinator.steps, "group0/start/d2", "group0/start/d5", "group0/apply/g7"])
+@pytest.mark.parametrize("fault", ["kill.at", "pause.at"])
+def test_a_fault_at_a_step_of_a_node_that_takes_its_own_place_loses_nothing(tmp_path, step, fault):
+    options = {"bugs": "none", "invariants": "checked", "replace.address": "same", fault: step}
+    run = changed(tmp_path, SCYLLA, "replace", seed=3, bugs=options, nodes=4, spares=0, replication_factor=3)
+    assert dict(run.types) == {}
 
 
 @pytest.mark.long

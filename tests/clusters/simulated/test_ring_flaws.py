@@ -39,6 +39,15 @@ TWO_CHANGES = {
     "keys": "60",
 }
 """n2 moves into the range that a node takes over which joins meanwhile."""
+OWN_PLACE = {
+    "replace.node": "n2",
+    "replace.address": "same",
+    "replace.begins-s": "12",
+    "fault.seconds": "11",
+    "keys": "300",
+}
+"""What n3, which is cut off before, lacks, n2 had; then n2 comes with an empty disk."""
+THREE_COPIES = {"replication_factor": 3, "spares": 0, "time_limit_s": 30}
 PLANTED = {
     "a row is not streamed": Planted("unstreamed", named=ONE_COPY),
     "a row is not streamed in group 0": Planted("unstreamed", SCYLLA, named=ONE_COPY),
@@ -74,6 +83,31 @@ PLANTED = {
         seed=2,
         named={"rate": 25},
         # What a lost disk had, and one other replica, may be gone by design.
+        doubt="if no disk had been lost",
+    ),
+    "a node that takes its own place is asked at once": Planted(
+        "own-place-at-once",
+        FIVE,
+        "replace",
+        options=OWN_PLACE | {"cut.at": "4.0/apply/e8@2:n3"},
+        named=THREE_COPIES,
+        doubt="if no disk had been lost",
+    ),
+    "a node that takes its own place is asked at once, on 6.0": Planted(
+        "own-place-at-once",
+        SIX,
+        "replace",
+        options=OWN_PLACE | {"cut.at": "6.0/follow/l6@5:n3"},
+        named=THREE_COPIES,
+        doubt="if no disk had been lost",
+    ),
+    "a node that takes its own place is asked at once, on ScyllaDB": Planted(
+        "own-place-at-once",
+        SCYLLA,
+        "replace",
+        seed=2,
+        options=OWN_PLACE | {"cut.at": "group0/apply/g7b@5:n3", "slow": "n1-n2:250,n3-n2:250,n2-n1:250,n2-n3:250"},
+        named=THREE_COPIES,
         doubt="if no disk had been lost",
     ),
     "rows come from a replica that was down": Planted(
@@ -124,6 +158,8 @@ SLOW = {
     "a node keeps other placements",
     "a node that was cut off has not heard who joins",
     "a dead node's rows come from one that lacks some",
+    "a node that takes its own place is asked at once, on 6.0",
+    "a node that takes its own place is asked at once, on ScyllaDB",
     "rows come from a replica that was down",
     "the new owner's answer passes a barrier",
 }
