@@ -178,6 +178,14 @@ def _run(
             rich_help_panel=CLUSTER,
         ),
     ] = 1,
+    racks: Annotated[
+        int,
+        typer.Option(
+            metavar=NUMBER,
+            help="Racks of each data centre, to which its nodes are dealt in turn; replicas are in as many of them as there are.",
+            rich_help_panel=CLUSTER,
+        ),
+    ] = 1,
     mode: Annotated[
         str | None,
         typer.Option(
@@ -290,6 +298,7 @@ def _run(
         nodes=choice.nodes,
         spares=spares,
         data_centers=data_centers,
+        racks=racks,
         seed=seed,
         time_limit_s=time_limit,
         ends_after_s=ends_after,

@@ -47,11 +47,11 @@ class SimulatedCluster:
         start_timeout_s: float,
         started: Callable[[], None] = lambda: None,
         spares: Sequence[str] = (),
-        data_centers: Mapping[str, str] | None = None,
+        locations: Mapping[str, Location] | None = None,
     ) -> None:
         """`started` is called once, when all nodes serve for the first time. `spares` are prepared, and not started.
 
-        `data_centers` has that of every node, if there are several.
+        `locations` has the place of every node, if there are several data centres or racks.
         """
         self.features = system.features
         self.pull_delay_s = system.pull_delay_s
@@ -70,10 +70,10 @@ class SimulatedCluster:
         self._founders = self.nodes[: len(names)]
         addresses = {node.name: node.address for node in self.nodes}
         host_ids = {name: new_host_id(kernel, name) for name in names}
-        locations = {name: Location(center) for name, center in (data_centers or {}).items()}
+        places = dict(locations or {})
         for node in self.nodes:
             node.addresses, node.founders, node.host_ids = addresses, tuple(names), host_ids
-            node.locations = locations
+            node.locations = places
             node.founder_ids = dict(host_ids)
         self._reshaping = Reshaping(system, model, kernel, self.nodes, spares)
 

@@ -213,7 +213,7 @@ class Node(Protocol):
     founder_ids: Mapping[str, str]
     """By name the ids that the founders began with."""
     locations: dict[str, Location]
-    """By name where every node stands; empty where there is one data centre."""
+    """By name where every node stands; empty where there is one data centre, of one rack."""
     joins: Joining | None
     """The place that a node takes which is no founder, or which takes a dead one's place; None: it is a founder."""
     kernel: Kernel

@@ -250,14 +250,15 @@ class SimulatedProvider:
         assert self._runtime is not None
         blueprint = blueprint_of(plan.system)
         kernel = Kernel(self._runtime.heap, Draws(plan.seed))
-        locations = {name: Location(center) for name, center in plan.locations.items()}
+        locations = {name: Location(center, rack) for name, (center, rack) in plan.locations.items()}
+        centers = {name: center for name, (center, _) in plan.locations.items()}
         model = _MODELS[blueprint.model](
             Ring(plan.node_names, locations), flaws_of(blueprint, plan.options), blueprint, plan.options
         )
         everybody = (*plan.node_names, *plan.spare_names)
         strikes = parse_strikes(plan.options, model.steps, everybody)
         within_ns = parse_end(plan.options)
-        slow_links = parse_slow_links(plan.options, everybody, plan.locations)
+        slow_links = parse_slow_links(plan.options, everybody, centers)
 
         def aim() -> None:
             """Aim only now: passages are counted from when the cluster stands."""
@@ -273,7 +274,7 @@ class SimulatedProvider:
             start_timeout_s=plan.start_timeout_s,
             started=aim,
             spares=plan.spare_names,
-            data_centers=plan.locations,
+            locations=locations,
         )
         if _has_checked_invariants(plan.options) and isinstance(model, Watched):
             model.watch(cluster.nodes)

@@ -49,7 +49,7 @@ SeatState: TypeAlias = Literal["registered", "joining", "normal", "leaving", "mo
 FACTORS: Final = (1, 2, 3, 4, 5)
 """The replication factors whose ranges a change locks."""
 SOMEWHERE: Final = Location()
-"""Where all nodes stand if there is one data centre."""
+"""Where all nodes stand if there is one data centre, of one rack."""
 _FORMER: Final = "~"
 _HISTORY: Final = 24
 """How many changes of placements a value remembers."""
@@ -364,7 +364,7 @@ def lacking(ring: Ring, node: str, factors: Iterable[Copies]) -> int | None:
 def factors_of(ring: Ring) -> tuple[Copies, ...]:
     """Return the replication factors whose ranges a change locks, and for which rows are streamed."""
     centers = sorted(ring.racks)
-    if len(centers) < 2:
+    if len(centers) < 2 and all(len(racks) < 2 for racks in ring.racks.values()):
         return FACTORS
     return (*FACTORS, *(tuple((center, factor) for center in centers) for factor in FACTORS))
 

@@ -22,7 +22,7 @@ class Context:
     replication_factor: int = 3
     """Replicas of every row; where there are several data centres, in each of them."""
     data_centers: Mapping[str, str] = field(default_factory=dict)
-    """By node the data centre; empty where there is one."""
+    """By node the data centre; empty where there is one, of one rack."""
     keyspace_prefix: str = "sq"
     features: frozenset[str] = frozenset()
     spares: tuple[str, ...] = ()

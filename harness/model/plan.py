@@ -49,6 +49,8 @@ class Plan:
     """Nodes that are prepared beside `nodes` and are no members when the run begins; nemeses may make them join."""
     data_centers: int = 1
     """Data centres that the nodes and the spares are dealt to in turn: dc1, dc2, …"""
+    racks: int = 1
+    """Racks that the nodes of each data centre are dealt to in turn: rack1, rack2, …"""
     nemeses: tuple[str, ...] = ()
     seed: int = 1
     time_limit_s: float = 60
@@ -79,6 +81,7 @@ class Plan:
             ("nodes", 1),
             ("spares", 0),
             ("data_centers", 1),
+            ("racks", 1),
             ("time_limit_s", 0),
             ("ends_after_s", 0),
             ("settle_limit_s", 0),
@@ -108,6 +111,10 @@ class Plan:
             (
                 self.data_centers > self.nodes,
                 f"--data-centers must be at most --nodes ({self.nodes}), not {self.data_centers}",
+            ),
+            (
+                self.racks > self._smallest_center,
+                f"--racks must be at most the nodes of a data centre ({self._smallest_center}), not {self.racks}",
             ),
             (
                 factor is not None and not 1 <= factor <= self._smallest_center,
@@ -140,12 +147,15 @@ class Plan:
         return tuple(f"n{number}" for number in range(self.nodes + 1, self.nodes + self.spares + 1))
 
     @property
-    def locations(self) -> Mapping[str, str]:
-        """The data centre of every node and spare by its name; empty where there is one data centre."""
-        if self.data_centers == 1:
+    def locations(self) -> Mapping[str, tuple[str, str]]:
+        """The data centre and the rack of every node and spare by its name; empty where there is one of each."""
+        if self.data_centers == self.racks == 1:
             return {}
         everybody = (*self.node_names, *self.spare_names)
-        return {name: f"dc{place % self.data_centers + 1}" for place, name in enumerate(everybody)}
+        return {
+            name: (f"dc{place % self.data_centers + 1}", f"rack{place // self.data_centers % self.racks + 1}")
+            for place, name in enumerate(everybody)
+        }
 
     def with_nodes(self, nodes: int) -> Plan:
         """Return the plan with another number of nodes, and no more data centres and replicas than there are nodes for."""
@@ -155,6 +165,7 @@ class Plan:
             self,
             nodes=nodes,
             data_centers=centers,
+            racks=min(self.racks, max(nodes // centers, 1)),
             replication_factor=None if factor is None else min(factor, nodes // centers),
         )
 
@@ -172,7 +183,7 @@ class Plan:
             workloads=self.workloads,
             schema_changers=tuple(name for name in self.workloads if not _keeps_schema(name)),
             replication_factor=self.replication_factor or min(3, self._smallest_center),
-            data_centers=self.locations,
+            data_centers={name: center for name, (center, _) in self.locations.items()},
             keyspace_prefix=self.keyspace_prefix,
             features=features,
             crew=self.concurrency or self.nodes,
@@ -203,12 +214,9 @@ class Plan:
         elif self.cluster != defaults["cluster"]:
             argv += ["--cluster", self.cluster]
         shorthands = self._shorthands()
-        if self.nodes != defaults["nodes"]:
-            argv += ["--nodes", str(self.nodes)]
-        if self.spares:
-            argv += ["--spares", str(self.spares)]
-        if self.data_centers != defaults["data_centers"]:
-            argv += ["--data-centers", str(self.data_centers)]
+        for name in ("nodes", "spares", "data_centers", "racks"):
+            if getattr(self, name) != defaults[name]:
+                argv += [_option(name), str(getattr(self, name))]
         argv += [word for name, text in shorthands.items() if text != _TRUE for word in (f"--{name}", text)]
         for name in (
             "time_limit_s",

@@ -314,7 +314,7 @@ class PreparesSpares(Protocol):
 
 @runtime_checkable
 class HasDataCenters(Protocol):
-    """A provider whose nodes can be in several data centres (`--data-centers`)."""
+    """A provider whose nodes can be in several data centres and racks (`--data-centers`, `--racks`)."""
 
     has_data_centers: bool
 

@@ -124,10 +124,11 @@ def refuse_contradictions(plan: Plan) -> None:
         raise PlanError(
             "--ends-after counts from the last operation on the topology, and no nemesis of this run changes the topology"
         )
-    if plan.data_centers > 1 and not isinstance(provider, HasDataCenters):
-        raise PlanError(
-            f"--data-centers {plan.data_centers}: of --cluster {plan.cluster} all nodes are in one; simulated ones can be in several"
-        )
+    for option, count in (("--data-centers", plan.data_centers), ("--racks", plan.racks)):
+        if count > 1 and not isinstance(provider, HasDataCenters):
+            raise PlanError(
+                f"{option} {count}: of --cluster {plan.cluster} all nodes are in one; simulated ones can be in several"
+            )
     # A schedule that no seed can draw would otherwise be refused by the run's own process, and leave a run without a verdict.
     compose(nemeses, plan.context(frozenset()))
 

@@ -90,6 +90,7 @@ _RATE_LEAST: Final = 4.0
 """Operations a second where links are cut or lose packets: of fewer none may come by."""
 _SECONDS_OF_CUTS: Final = 20.0
 _DATA_CENTERS: Final = 2
+_RACKS: Final = 2
 _NODES_OF_CENTERS: Final = (4, 4, 6)
 """Nodes of a cluster in two data centres: two, or three, in each."""
 _LEVELS: Final = ("LOCAL_QUORUM", "QUORUM", "LOCAL_QUORUM", "EACH_QUORUM")
@@ -158,6 +159,7 @@ def _plain(draws: Draws, seed: int, system: str, options: Mapping[str, str]) -> 
         chosen |= of_centers
         time_limit_s = max(time_limit_s, _SECONDS_LEAST)
         between = _between_centers(draws)
+    racks = _racks(draws, centers, changes)
     chosen |= _habits(draws, system, cut=chosen.get("mode") == _CUT)
     everybody = tuple(f"n{number}" for number in range(1, nodes + spares + 1))
     aims = _aim(draws, system, everybody, is_changing=bool(changes), within_s=f"{time_limit_s:.0f}")
@@ -173,6 +175,7 @@ def _plain(draws: Draws, seed: int, system: str, options: Mapping[str, str]) -> 
         nodes=nodes,
         spares=spares,
         data_centers=centers,
+        racks=racks,
         nemeses=nemeses,
         seed=seed,
         time_limit_s=time_limit_s,
@@ -229,7 +232,7 @@ def _resized_too(draws: Draws, plan: Plan) -> Plan:
     Nothing else happens, as in `_resized`; every row has two replicas or more at any time, of which one stays.
     """
     changes = {*plan.nemeses} & {*CHANGES}
-    fits = len(changes) == 1 and changes <= _DIE and plan.data_centers == 1 and _OF_ROWS in plan.workloads
+    fits = len(changes) == 1 and changes <= _DIE and plan.data_centers == plan.racks == 1 and _OF_ROWS in plan.workloads
     if not fits or not draws.stream("swarm", "factor, too").chance(0.5):
         return plan
     own = {f"{_OF_FACTORS}.limit-s": _LIMIT_OF_A_CHANGE_S}
@@ -393,6 +396,16 @@ def _data_centers(draws: Draws, system: str, changes: Sequence[str]) -> int:
     """Draw, one time in six, two data centres, where rows are read and written; with changes of the ring that go on with few replicas."""
     fitting = not _WITH_LEVELS.isdisjoint(workloads_of(system)) and _LIVING_NODES_LEAVE.issuperset(changes)
     return _DATA_CENTERS if fitting and draws.stream("swarm", "centers").chance(1 / 6) else 1
+
+
+def _racks(draws: Draws, centers: int, changes: Sequence[str]) -> int:
+    """Draw two racks: one time in two where there are two data centres, and one time in three where one node comes, goes or moves.
+
+    Two changes of the ring at once may have no range in common, and yet each be planned from what the other one alters, where there are racks.
+    """
+    is_one = len(changes) == 1 and _LOSS not in changes
+    chance = 0.5 if centers > 1 and len(changes) < 2 else 1 / 3 if is_one else 0.0
+    return _RACKS if draws.stream("swarm", "racks").chance(chance) else 1
 
 
 def _parted(

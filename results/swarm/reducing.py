@@ -46,7 +46,9 @@ def _smaller(plan: Plan) -> Iterator[Plan]:
     if factor is not None:
         yield replace(plan, replication_factor=None)
     if plan.data_centers > 1:
-        yield replace(plan, data_centers=1, options=without_data_centers(plan.options))
+        yield replace(plan, data_centers=1, racks=1, options=without_data_centers(plan.options))
+    if plan.racks > 1:
+        yield replace(plan, racks=1)
     if plan.restart != "none":
         yield replace(plan, restart="none")
     if plan.time_limit_s > _SECONDS_LEAST:

@@ -30,7 +30,7 @@ from schemaquake.clusters.simulated.schema.loading import load_keyspaces
 from schemaquake.clusters.simulated.topology import Moving, Topology, former_of, present_of
 from schemaquake.harness.units import S
 
-__all__ = ["Breaches", "GroupInvariants", "LogInvariants", "RingInvariants"]
+__all__ = ["Breaches", "GroupInvariants", "LogInvariants", "RingInvariants", "has_centers"]
 
 _SERVING: Final = frozenset({"normal", "leaving", "moving"})
 """Places in the ring of nodes that can be members of the metadata service."""
@@ -95,6 +95,11 @@ class _Log(Protocol):
     def entries(self) -> Sequence[_Entry]: ...
     def term_at(self, index: int) -> int: ...
     def entry(self, index: int) -> _Entry: ...
+
+
+def has_centers(node: Node) -> bool:
+    """Return whether there are several data centres."""
+    return len({place.data_center for place in node.locations.values()}) > 1
 
 
 class GroupInvariants:
@@ -528,7 +533,7 @@ class LogInvariants:
         """Compare what a topology remembers with where its replicas are others than by the one before; founders take their tokens at once."""
         now = metadata.topology
         then = self._topologies.get(max((version for version in self._topologies if version < now.version), default=0))
-        if then is None or then.moves == now.moves or node.locations:
+        if then is None or then.moves == now.moves or has_centers(node):
             return
         for factor in dict.fromkeys(keyspace.replication_factor for keyspace in metadata.schema.values()):
             for token in (*then.tokens, *now.tokens):
@@ -574,7 +579,7 @@ class LogInvariants:
     def served(self, node: Node, request: str, token: int, version: int, factor: Copies, now: Topology) -> None:
         """Take note of a replica that carries a write or a read out whose coordinator chose the replicas by an earlier version of the topology."""
         then = self._topologies.get(version)
-        if then is None or not then.tokens or version >= now.version or node.locations:
+        if then is None or not then.tokens or version >= now.version or has_centers(node):
             return
         readers, writers = (then, now) if request == "read" else (now, then)
         reads = readers.replicas(readers.place(token), factor)

@@ -736,6 +736,7 @@ class Raft:
         log = role.log
         if self._heed(node, message, last=log.last) == "refused":
             return
+        own_term = role.term
         yield F1
         index, term = body.before
         accepted = index <= log.last and (index < log.index or log.term_at(index) == term)
@@ -746,7 +747,7 @@ class Raft:
                 yield F2
                 yield Sync()
             # It may have heard of a later term meanwhile, though there was nothing to write.
-            if role.term != body.term:
+            if role.term != own_term:
                 return
             if new:
                 del log.entries[new[0].number - log.index - 1 :]

@@ -22,8 +22,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from schemaquake.clusters.simulated.data import RowWrite
 from schemaquake.clusters.simulated.disk import Cells, RowKey
 from schemaquake.clusters.simulated.faces import Node
-from schemaquake.clusters.simulated.models.invariants import Breaches
-from schemaquake.clusters.simulated.ring import Copies, RingView, token_of
+from schemaquake.clusters.simulated.models.invariants import Breaches, has_centers
+from schemaquake.clusters.simulated.ring import Copies, RingView, token_of, total_of
 from schemaquake.clusters.simulated.topology import SeatState, Topology, Transfer, former_of
 
 __all__ = ["Floor", "RowInvariants"]
@@ -126,11 +126,11 @@ class RowInvariants:
     def streams_from(self, node: Node, transfer: Transfer, sources: Sequence[str]) -> None:
         """Take note of a node to which a range was streamed from these, and not from the node that loses it: they have to meet every quorum."""
         ring = None if node.server is None else node.server.ring
-        if ring is None or not isinstance(transfer.factor, int):
+        if ring is None or has_centers(node):
             return
         readers = ring.replicas(ring.place(transfer.span.end), transfer.factor)
         having = [name for name in sources if name in readers and name != transfer.target]
-        if len(readers) == transfer.factor and len(having) + len(readers) // 2 + 1 <= len(readers):
+        if len(readers) == total_of(transfer.factor) and len(having) + len(readers) // 2 + 1 <= len(readers):
             text = f"{node.name} takes rows of {', '.join(having) or 'none'} of {', '.join(readers)}"
             self._report(node, "rows are streamed from enough replicas", text)
 
@@ -240,7 +240,7 @@ class RowInvariants:
         self, node: Node, table_id: str, key: RowKey, cells: Mapping[str, tuple[int, Any]], deleted_us: int,
         ring: RingView, factor: Copies, what: str,
     ) -> None:  # fmt: skip
-        if node.locations:
+        if has_centers(node):
             return
         readers = ring.replicas(ring.place(token_of(key[0])), factor)
         having = [name for name in readers if self._has(name, table_id, key, cells, deleted_us)]

@@ -303,7 +303,16 @@ def test_a_stranger_s_commands_stand_beside_our_own(schemaquake, tmp_path):
 
 OPTIONS_OF_RUN = {
     "System and cluster": {
-        *("--system", "--cluster", "--nodes", "--spares", "--data-centers", "--replication-factor", "--distribution"),
+        *(
+            "--system",
+            "--cluster",
+            "--nodes",
+            "--spares",
+            "--data-centers",
+            "--racks",
+            "--replication-factor",
+            "--distribution",
+        ),
     },
     "Workloads": {
         *("--workload", "--mode", "--races", "--first-race", "--until-poisoned", "--seed", "--rate", "--concurrency"),
