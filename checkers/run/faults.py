@@ -77,10 +77,16 @@ class _FaultNotes:
             yield f"{note['nemesis']} ended before its schedule did: {note.get('error')}"
         for note in self.of("aim-missed"):
             yield f"{note['nemesis']} was aimed at {note['step']}, a step at which the operation was never seen"
+        overtaken = {
+            note["id"] for name, note, time in self._notes if name == "fault-failed" and self._was_overtaken(note, time)
+        }
         for note in self.of("fault-failed"):
-            yield f"{note['nemesis']} (fault {note['id']}) failed to {note.get('stage', 'inject')}: {note.get('error')}"
+            if note["id"] not in overtaken:
+                yield f"{note['nemesis']} (fault {note['id']}) failed to {note.get('stage', 'inject')}: {note.get('error')}"
         for name, note, time in self._notes:
-            if name == "fault-ends" and _had_no_effect(note) and not self._ended_in_an_operation(note, time):
+            if name != "fault-ends" or not _had_no_effect(note) or note["id"] in overtaken:
+                continue
+            if not self._ended_in_an_operation(note, time):
                 yield f"{note['nemesis']} (fault {note['id']}) had no visible effect"
         yield from self._contradictions()
         yield from self._false_effects()
@@ -100,6 +106,18 @@ class _FaultNotes:
             isinstance(each, dict) and each.get("after") == "stopped" for each in states.values()
         )
         return bool(begun) and has_ended and not any(self._membership.serves(node, time) for node in states)
+
+    def _was_overtaken(self, failed: Mapping[str, Any], time: int) -> bool:
+        """Check whether servers that a fault had stopped could not be brought back because operations on the topology took their nodes down."""
+        begun = [note for note in self.of("fault-begins") if note["id"] == failed["id"] and not _had_no_effect(note)]
+        effect = begun[0].get("effect") if begun else None
+        found = effect.get("nodes") if isinstance(effect, dict) else None
+        states = found if isinstance(found, dict) else {}
+        had_stopped = bool(states) and all(
+            isinstance(each, dict) and each.get("after") == "stopped" for each in states.values()
+        )
+        is_healing = failed.get("stage") == "heal"
+        return is_healing and had_stopped and not any(self._membership.serves(node, time) for node in states)
 
     def _contradictions(self) -> Iterator[str]:
         """Yield the faults whose notes of begin and end differ in what the fault was, on which checkers rely."""

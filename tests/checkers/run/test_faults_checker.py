@@ -88,6 +88,34 @@ def test_a_frozen_node_that_an_operation_ended_was_frozen_until_then(replaced, b
     assert verdict.valid == (True if replaced == "n1" and began else "unknown")
 
 
+@pytest.mark.parametrize(
+    ("removed", "stage", "after", "valid"),
+    [
+        ("n1", "heal", "stopped", True),
+        ("n2", "heal", "stopped", "unknown"),
+        ("n1", "inject", "stopped", "unknown"),
+        ("n1", "heal", "running", "unknown"),
+    ],
+    ids=["its node", "another node", "not as it was healed", "its server ran"],
+)
+def test_a_stopped_server_that_an_operation_took_down_need_not_come_back(removed, stage, after, valid):
+    """Seed 22820 of simulated:scylladb-6.2 without flaws: n3 is removed while it is started again after a stop."""
+    operation = {"operation": 1, "nodes": [removed], "parameters": {}, "becomes": {removed: "left"}}
+    members = {name: {"state": "normal", "expected": "normal"} for name in ("n1", "n2")}
+    begun = {"observed": True, "nodes": {"n1": {"before": "running", "after": after}}}
+    error = "HealError: bringing stopped servers back: n1: it ended while starting"
+    verdict = judged(
+        ("membership", {"at": "boot", "members": members}),
+        ("fault-begins", note(nemesis="stop", effect=begun)),
+        ("removenode", operation),
+        ("fault-failed", note(nemesis="stop", stage=stage, error=error)),
+        ("fault-ends", note(nemesis="stop", effect={"error": error})),
+        ("membership", {"at": "heal", "members": {**members, removed: {"state": "left"}}}),
+        invoked=("removenode",),
+    )
+    assert verdict.valid == valid
+
+
 def test_a_fault_that_failed_leaves_the_run_unknown_and_says_why():
     verdict = judged(("fault-failed", note(stage="inject", error="HealError: iptables said no")))
     assert verdict.valid == "unknown"
