@@ -11,7 +11,8 @@ before the restart, because the newest may still be on their way.
 
 A log that begins with epoch 1 has an entry for every change that was acknowledged and cannot have done nothing: one of options may,
 and one with IF [NOT] EXISTS. Entries that no log can have are doubts: of no kind, of one id and two kinds, and changes of the ring while
-nobody changed it, and changes that one node asked for one after another in another order. An id twice in a row is none: 6.0-alpha2 commits a change again whose answer was late, and it then changes nothing. With another
+nobody changed it, changes that one node asked for one after another in another order, and an order that contradicts the times at
+which clients asked. An id twice in a row is none: 6.0-alpha2 commits a change again whose answer was late, and it then changes nothing. With another
 change of the schema in between, what that one made is changed again by a statement that had been carried out before it.
 """
 
@@ -35,6 +36,7 @@ from schemaquake.checkers.findings.explanation import listing, phase_text
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.findings.tally import Tally
 from schemaquake.checkers.topology.accounts import PHASES
+from schemaquake.checkers.topology.log_times import list_untimely, node_of_source
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.model.records import Records, keyspace_of
 from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict
@@ -110,7 +112,9 @@ class MetadataLog:
             text = f"{phase_text(log.phase)} the log of {log.node} has entries that are no epoch, kind and id"
             tally.doubt(Doubt("unread", text))
         tally.doubt(*(Doubt("undecided", text) for text in (*_list_shared_ids(logs), *_list_strangers(logs, evidence))))
-        tally.doubt(*_list_without_log(shown, evidence), *_list_disordered(logs, evidence))
+        tally.doubt(
+            *_list_without_log(shown, evidence), *_list_disordered(logs, evidence), *_list_untimely(logs, evidence)
+        )
         tally.judge(*_find_forks(logs))
         snapshots = {entry.epoch for log in logs for entry in log.entries if entry.kind in _SNAPSHOTS}
         for log in logs:
@@ -202,8 +206,7 @@ def _list_disordered(logs: Sequence[_Log], evidence: Evidence) -> Iterator[Doubt
 
     Each node counts its entries up as it asks for them, and here no client asked a node for two changes at once.
     """
-    notes = evidence.notes
-    if notes.faults or notes.membership.operations or notes.upgrades.operations or _are_any_abreast(evidence):
+    if not _are_one_by_one(evidence):
         return
     strange: dict[str, set[_Entry]] = {}
     for log in logs:
@@ -220,6 +223,26 @@ def _list_disordered(logs: Sequence[_Log], evidence: Evidence) -> Iterator[Doubt
             "undecided",
             f"one node asked for these changes in another order: {listing(map(_Entry.text, sorted(entries)))}",
         )
+
+
+def _list_untimely(logs: Sequence[_Log], evidence: Evidence) -> Iterator[Doubt]:
+    """Yield a doubt if the order of the log contradicts the times at which clients asked for its changes."""
+    if not _are_one_by_one(evidence):
+        return
+    ids = {entry.epoch: entry.id for log in logs for entry in log.entries if entry.kind in _SCHEMA}
+    places = {epoch: place for epoch, identity in ids.items() if (place := _place(identity)) is not None}
+    nodes = {source: node_of_source(source, evidence) for source, _ in places.values()}
+    known = {epoch: node for epoch, (source, _) in places.items() if (node := nodes[source]) is not None}
+    # An id twice is one change, which was carried out again.
+    once = {epoch: node for epoch, node in known.items() if list(ids.values()).count(ids[epoch]) == 1}
+    yield from (Doubt("undecided", text) for text in list_untimely(once, evidence)) if once == known else ()
+
+
+def _are_one_by_one(evidence: Evidence) -> bool:
+    """Tell if each node was asked for one change of the schema after another, in a run without faults and changes of nodes."""
+    notes = evidence.notes
+    is_changed = notes.faults or notes.membership.operations or notes.upgrades.operations
+    return not is_changed and not _are_any_abreast(evidence)
 
 
 def _are_any_abreast(evidence: Evidence) -> bool:

@@ -1,0 +1,108 @@
+"""Log times: the order of a log's entries agrees with the times at which clients asked for the changes, and nodes showed epochs.
+
+An entry's id says which node asked for it. Where a node was asked for one change after another, its entries are in the order of these changes:
+each change that is sure to have an entry has one, and others may. So each entry is of one of a few known operations, and was made between
+the begin of the first and the end of the last of these. It cannot stand behind an entry that was asked for later than that, or have been
+shown before it was asked for. Source: CEP-21, linearizable changes of metadata.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import orjson
+import pyarrow.compute as pc
+
+from schemaquake.checkers.evidence.evidence import Evidence
+from schemaquake.checkers.evidence.operations import PairedOperation
+from schemaquake.checkers.evidence.schema_changes import surely_changed
+from schemaquake.checkers.findings.explanation import seconds
+
+__all__ = ["list_untimely", "node_of_source"]
+
+_OF_A_NUMBER: Final = "-c000-"
+"""What the host id of a node of 6.0 has before its last group, which is the node's number (`tcm/membership/NodeId.java`)."""
+_HEX: Final = re.compile(r"[0-9a-f]+")
+_NEVER: Final = 2**63 - 1
+
+
+class _Entry(NamedTuple):
+    """An entry that a node asked for between two times (ns) of the run."""
+
+    epoch: int
+    node: str
+    begins: int
+    ends: int
+
+
+def list_untimely(entries: Mapping[int, str], evidence: Evidence) -> Iterator[str]:
+    """Yield where a log contradicts the times of the run, one line at most; `entries` maps the epochs of changes of the schema to nodes.
+
+    No client may have asked one node for two changes at once.
+    """
+    dated = _date(entries, evidence)
+    latest: _Entry | None = None
+    for entry in dated:
+        if latest is not None and entry.ends < latest.begins:
+            yield (
+                f"the metadata log has epoch {latest.epoch}, for which {latest.node} was asked at {seconds(latest.begins)} or later by its id, "
+                f"before epoch {entry.epoch}, which {entry.node} had acknowledged by {seconds(entry.ends)}"
+            )
+            return
+        latest = entry if latest is None else max(latest, entry, key=lambda one: one.begins)
+    for time, node, shown in _read_epochs(evidence):
+        early = next((entry for entry in dated if entry.epoch <= shown and entry.begins > time), None)
+        if early is not None:
+            yield (
+                f"{node} showed epoch {shown} at {seconds(time)}, and by its id {early.node} was asked for epoch {early.epoch} "
+                f"at {seconds(early.begins)} or later"
+            )
+            return
+
+
+def node_of_source(source: str, evidence: Evidence) -> str | None:
+    """Return the node whose name this is, or whose number by its host id (6.0); None if it is not known."""
+    membership = evidence.notes.membership
+    if source in membership.initial:
+        return source
+    numbers = {node: _number_of(identity) for node, identity in membership.host_ids.items()}
+    return next((node for node, number in numbers.items() if number is not None and str(number) == source), None)
+
+
+def _number_of(host_id: str) -> int | None:
+    head, _, tail = host_id.rpartition("-")
+    is_number = f"{head}-".endswith(_OF_A_NUMBER) and _HEX.fullmatch(tail) is not None
+    return int(tail, 16) if is_number else None
+
+
+def _date(entries: Mapping[int, str], evidence: Evidence) -> Sequence[_Entry]:
+    """Return the entries that changes of the run made, in order of epochs, each with the times between which its node was asked for it."""
+    asked: dict[str, list[PairedOperation]] = {}
+    for change in evidence.changes.all:
+        if change.node is not None and change.type != "fail":
+            asked.setdefault(change.node, []).append(change)
+    found = []
+    for node, changes in asked.items():
+        changes.sort(key=lambda one: one.invoked)
+        owed = [0]
+        for change in reversed(changes):
+            owed.append(owed[-1] + surely_changed(change))
+        # Counted from the end: entries before the first change are the server's own.
+        for later, epoch in enumerate(sorted((e for e, source in entries.items() if source == node), reverse=True)):
+            # Behind its change are as many changes as entries, or more, and no more that are sure to have one.
+            last = len(changes) - 1 - later
+            first = next((place for place in range(last + 1) if owed[len(changes) - 1 - place] <= later), None)
+            if first is not None:
+                end = changes[last].completed if changes[last].type != "info" else None
+                found.append(_Entry(epoch, node, changes[first].invoked, _NEVER if end is None else end))
+    return sorted(found)
+
+
+def _read_epochs(evidence: Evidence) -> Sequence[tuple[int, str, int]]:
+    """Read the epochs that nodes showed as (time in ns, node, epoch), in order of time."""
+    table = evidence.observations
+    rows = table.filter(pc.equal(table["kind"], "version")).select(["time", "node", "definition"]).to_pylist()
+    shown = [(row["time"], row["node"], (orjson.loads(row["definition"] or "{}") or {}).get("epoch")) for row in rows]
+    return sorted((time, node, epoch) for time, node, epoch in shown if epoch is not None)

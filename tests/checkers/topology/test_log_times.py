@@ -1,0 +1,141 @@
+"""Log times: an order of the log that contradicts the times at which clients asked, and the orders that are possible."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import orjson
+import pytest
+from histories import judged
+
+from schemaquake.checkers.evidence.evidence import Evidence
+from schemaquake.checkers.topology.log_times import list_untimely, node_of_source
+from schemaquake.checkers.topology.metadata_log import MetadataLog
+
+HOST_ID = "6d194555-f6eb-41d0-c000-00000000000"
+MEMBERS = {
+    f"n{number}": {"state": "normal", "expected": "normal", "host_id": f"{HOST_ID}{number}"} for number in (1, 2, 3)
+}
+BORN = f"@0 -- info membership {orjson.dumps({'at': 'boot', 'members': MEMBERS}).decode()}"
+
+
+def create(
+    number: int, at: int, *, until: int | None = None, answer: str = "ok", more: str = "", process: int | None = None
+) -> list[str]:
+    """A CREATE TABLE through one node, between two times in ms."""
+    client = f"p{process or number} n{number}"
+    asked = f"@{at} {client} invoke create-table k.t{at} a:int* {more}".strip()
+    return [asked, f"@{until or at + 5} {client} {answer}"]
+
+
+def alter(number: int, at: int) -> list[str]:
+    """A change that may have been a no-op, without an entry."""
+    asked = f'@{at} p{number} n{number} invoke alter-options k.t10 {{"options": {{"comment": "x"}}}}'
+    return [asked, f"@{at + 5} p{number} n{number} ok"]
+
+
+def evidence(*changes: list[str], readings: Sequence[str] = ()) -> Evidence:
+    lines = sorted((line for change in changes for line in change), key=lambda line: int(line[1:].split()[0]))
+    return Evidence.of(judged([BORN, *lines], readings))
+
+
+def untimely(nodes: str, *changes: list[str], readings: Sequence[str] = (), first: int = 5) -> list[str]:
+    """What is wrong with a log whose entries, from this epoch on, were asked for by these nodes (a digit each)."""
+    entries = {epoch: f"n{digit}" for epoch, digit in enumerate(nodes, first)}
+    return list(list_untimely(entries, evidence(*changes, readings=readings)))
+
+
+IN_TURN = (create(1, 10), create(2, 20), create(1, 30), create(3, 40))
+
+
+def test_the_order_in_which_nodes_were_asked_is_the_order_of_the_log() -> None:
+    assert untimely("1213", *IN_TURN) == []
+    assert untimely("21213", *IN_TURN) == [], "the first one was the server's own"
+    (text,) = untimely("2113", *IN_TURN)
+    assert text == (
+        "the metadata log has epoch 5, for which n2 was asked at 0.020 s or later by its id, before epoch 6, which n1 had acknowledged by "
+        "0.015 s"
+    )
+    assert len(untimely("1123", *IN_TURN)) == len(untimely("1231", *IN_TURN)) == 1
+
+
+def test_changes_at_one_time_may_be_in_any_order() -> None:
+    abreast = (create(1, 10, until=35), create(2, 20, until=40), create(3, 30))
+    assert [untimely(order, *abreast) for order in ("123", "213", "321", "312")] == [[]] * 4
+    assert untimely("21", create(1, 10), create(2, 15)) == [], "asked for at the moment of the answer"
+    assert untimely("21", create(1, 10), create(2, 16)) != []
+
+
+def test_a_change_without_an_answer_may_have_come_late_and_a_refused_one_has_no_entry() -> None:
+    for answer, is_odd in (("ok", True), ("info timed out", False)):
+        assert bool(untimely("21", create(1, 10, answer=answer), create(2, 20))) is is_odd
+    assert untimely("2", create(1, 10, answer="fail no"), create(2, 20)) == []
+    assert untimely("12", create(1, 30, answer="fail no"), create(1, 10), create(2, 20)) == []
+
+
+def test_a_change_that_may_have_done_nothing_may_have_an_entry_or_none() -> None:
+    changes = (create(1, 10), alter(1, 30), create(2, 40))
+    assert untimely("12", *changes) == untimely("112", *changes) == []
+    assert untimely("121", create(1, 10), alter(1, 30), create(2, 20)) == []
+    assert untimely("21", *changes) != []
+    assert untimely("121", create(1, 10), create(1, 20, more='{"if_not_exists": true}'), create(2, 30)) != []
+    assert untimely("211", create(1, 10), alter(1, 30), create(2, 20)) != []
+
+
+@pytest.mark.parametrize(
+    ("reading", "is_odd"),
+    [
+        ('@15 running n3 version x {"epoch": 5}', False),
+        ('@15 running n3 version x {"epoch": 6}', True),
+        ('@20 running n3 version x {"epoch": 6}', False),
+        ('@5 running n3 version x {"epoch": 4}', False),
+        ("@15 running n3 version x", False),
+    ],
+)
+def test_no_node_shows_an_epoch_before_its_change_was_asked_for(reading: str, *, is_odd: bool) -> None:
+    found = untimely("1213", *IN_TURN, readings=[reading])
+    assert found == (
+        ["n3 showed epoch 6 at 0.015 s, and by its id n2 was asked for epoch 6 at 0.020 s or later"] if is_odd else []
+    )
+
+
+def test_a_source_is_a_node_by_its_name_or_by_the_number_in_its_host_id() -> None:
+    known = evidence()
+    assert [node_of_source(source, known) for source in ("n2", "2", "3", "4", "0", "x")] == [
+        "n2",
+        "n2",
+        "n3",
+        None,
+        None,
+        None,
+    ]
+    other = orjson.dumps(
+        {"at": "boot", "members": {"n1": {"state": "normal", "host_id": "6d194555-f6eb-41d0-8000-000000000001"}}}
+    )
+    assert node_of_source("1", Evidence.of(judged([f"@0 -- info membership {other.decode()}"]))) is None
+
+
+def logged(order: str, *changes: list[str], spelled: bool = False) -> list[str]:
+    """The doubts of a whole run whose log has its changes in this order."""
+    counts: dict[str, int] = {}
+    entries: list[list[object]] = [[1, "1", "a"]]
+    for epoch, digit in enumerate(order, 2):
+        counts[digit] = counts.get(digit, 100) + 1
+        identity = f"n{digit}-{counts[digit]}" if spelled else str((int(digit) << 56) + counts[digit])
+        entries.append([epoch, "4", identity])
+    lines = sorted((line for change in changes for line in change), key=lambda line: int(line[1:].split()[0]))
+    shown = [f"settled,restarted {node} epochs {orjson.dumps({'entries': entries}).decode()}" for node in MEMBERS]
+    result = MetadataLog().check(judged([BORN, *lines], shown), limit_s=5)
+    assert result.anomalies == ()
+    return [doubt.text for doubt in result.doubts if "by its id" in doubt.text]
+
+
+@pytest.mark.parametrize("spelled", [True, False])
+def test_ids_that_were_swapped_between_nodes_leave_a_run_in_doubt(*, spelled: bool) -> None:
+    assert logged("1213", *IN_TURN, spelled=spelled) == []
+    assert len(logged("1231", *IN_TURN, spelled=spelled)) == 1
+    fault = ['@50 -- info fault-begins {"id": 1, "nemesis": "kill", "nodes": ["n1"]}']
+    assert logged("1231", *IN_TURN, fault, spelled=spelled) == [], "a retried change may have come late"
+    assert logged("1231", *IN_TURN, create(1, 12, process=9), spelled=spelled) == [], (
+        "one node was asked for two at once"
+    )
