@@ -25,14 +25,12 @@ class Membership:
         """Take all notes of process −1, in order, as (event, value), and the operations that are among them."""
         shown: list[Mapping[str, MemberState]] = []
         addresses: dict[str, str] = {}
-        host_ids: dict[str, str] = {}
         self.times: list[int] = []
         """When anything changed or was noted (ns)."""
         for event, value in notes:
             if event["f"] == "membership":
                 members = _whole_members(value.get("members"))
                 addresses |= {node: str(one["address"]) for node, one in members.items() if one.get("address")}
-                host_ids |= {node: str(one["host_id"]) for node, one in members.items() if one.get("host_id")}
                 # Just after boot not every node lists every other one: what was planned holds, which is `expected`.
                 states = "state" if shown else "expected"
                 shown.append(_states({node: one.get(states, one.get("state")) for node, one in members.items()}))
@@ -43,8 +41,6 @@ class Membership:
         """The states before any change."""
         self.addresses: Mapping[str, str] = addresses
         """The address of every node of which one was noted."""
-        self.host_ids: Mapping[str, str] = host_ids
-        """The host id of every node of which one was noted, the last one."""
         self._shown: Mapping[str, MemberState] = shown[-1] if shown else {}
         self._operations = [(one, _states(one.becomes)) for one in operations]
 

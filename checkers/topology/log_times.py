@@ -8,7 +8,6 @@ shown before it was asked for. Source: CEP-21, linearizable changes of metadata.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -22,9 +21,6 @@ from schemaquake.checkers.findings.explanation import seconds
 
 __all__ = ["list_untimely", "node_of_source"]
 
-_OF_A_NUMBER: Final = "-c000-"
-"""What the host id of a node of 6.0 has before its last group, which is the node's number (`tcm/membership/NodeId.java`)."""
-_HEX: Final = re.compile(r"[0-9a-f]+")
 _NEVER: Final = 2**63 - 1
 
 
@@ -63,18 +59,11 @@ def list_untimely(entries: Mapping[int, str], evidence: Evidence) -> Iterator[st
 
 
 def node_of_source(source: str, evidence: Evidence) -> str | None:
-    """Return the node whose name this is, or whose number by its host id (6.0); None if it is not known."""
+    """Return the node whose name or address this is; None if it is not known."""
     membership = evidence.notes.membership
     if source in membership.initial:
         return source
-    numbers = {node: _number_of(identity) for node, identity in membership.host_ids.items()}
-    return next((node for node, number in numbers.items() if number is not None and str(number) == source), None)
-
-
-def _number_of(host_id: str) -> int | None:
-    head, _, tail = host_id.rpartition("-")
-    is_number = f"{head}-".endswith(_OF_A_NUMBER) and _HEX.fullmatch(tail) is not None
-    return int(tail, 16) if is_number else None
+    return next((node for node, address in membership.addresses.items() if address == source), None)
 
 
 def _date(entries: Mapping[int, str], evidence: Evidence) -> Sequence[_Entry]:

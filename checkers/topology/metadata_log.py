@@ -52,8 +52,9 @@ _SCHEMA: Final = frozenset({"4"}) | SCHEMA_CHANGES
 _KIND: Final = re.compile(r"\d{1,3}|[A-Za-z][A-Za-z_-]*")
 _SPELLED: Final = re.compile(r"([A-Za-z]\w*)-(\d+)")
 """An id of an entry of a simulated cluster: the node, and the number of the change that it asked for."""
-_BITS: Final = 56
-"""Bits of a server's id of an entry that are the number; those before them are the node's."""
+_BITS: Final = 32
+"""Bits of a server's id of an entry that are the number; those before them are the node's address."""
+_NUMBER: Final = re.compile(r"-?\d{1,20}")
 _NAMED: Final = re.compile(r"=[\w-]+ \((\w+)(?:, (\w+))?\)")
 """What a change in the log names: `AlterSchema{schemaTransformation=DropColumns (ks, t)}`."""
 
@@ -229,13 +230,18 @@ def _list_untimely(logs: Sequence[_Log], evidence: Evidence) -> Iterator[Doubt]:
     """Yield a doubt if the order of the log contradicts the times at which clients asked for its changes."""
     if not _are_one_by_one(evidence):
         return
-    ids = {entry.epoch: entry.id for log in logs for entry in log.entries if entry.kind in _SCHEMA}
-    places = {epoch: place for epoch, identity in ids.items() if (place := _place(identity)) is not None}
-    nodes = {source: node_of_source(source, evidence) for source, _ in places.values()}
-    known = {epoch: node for epoch, (source, _) in places.items() if (node := nodes[source]) is not None}
-    # An id twice is one change, which was carried out again.
-    once = {epoch: node for epoch, node in known.items() if list(ids.values()).count(ids[epoch]) == 1}
-    yield from (Doubt("undecided", text) for text in list_untimely(once, evidence)) if once == known else ()
+    entries = {entry for log in logs for entry in log.entries if entry.kind in _SCHEMA}
+    # An id that is there again is one change, carried out again without an effect.
+    first: dict[str, int] = {}
+    for entry in sorted(entries):
+        first.setdefault(entry.id, entry.epoch)
+    nodes: dict[int, str] = {}
+    for identity, epoch in first.items():
+        place = _place(identity)
+        node = None if place is None else node_of_source(place[0], evidence)
+        if node is not None:
+            nodes[epoch] = node
+    yield from (Doubt("undecided", text) for text in list_untimely(nodes, evidence))
 
 
 def _are_one_by_one(evidence: Evidence) -> bool:
@@ -259,13 +265,16 @@ def _are_any_abreast(evidence: Evidence) -> bool:
 def _place(identity: str) -> tuple[str, int] | None:
     """Return the node that an id of an entry is from, and its number there; None: the id does not tell.
 
-    The first byte of a server's ids is the node (`tcm/log/Entry.java`); those of simulated clusters spell it.
+    The first four bytes of a server's ids are the node's address, the last byte first (`tcm/log/Entry.java`; of 10.77.0.2 such an id begins with
+    02 00 4d 0a); those of simulated clusters spell the node.
     """
     spelled = _SPELLED.fullmatch(identity)
     if spelled is not None:
         return spelled[1], int(spelled[2])
-    number = int(identity) if identity.isdigit() else 0
-    return (str(number >> _BITS), number) if number >> _BITS else None
+    number = int(identity) % 2**64 if _NUMBER.fullmatch(identity) else 0
+    if not number >> _BITS:
+        return None
+    return ".".join(str(byte) for byte in (number >> _BITS).to_bytes(4, "little")), number
 
 
 def _epoch_of_first_change(evidence: Evidence) -> int | None:

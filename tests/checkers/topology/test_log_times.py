@@ -12,9 +12,8 @@ from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.topology.log_times import list_untimely, node_of_source
 from schemaquake.checkers.topology.metadata_log import MetadataLog
 
-HOST_ID = "6d194555-f6eb-41d0-c000-00000000000"
 MEMBERS = {
-    f"n{number}": {"state": "normal", "expected": "normal", "host_id": f"{HOST_ID}{number}"} for number in (1, 2, 3)
+    f"n{number}": {"state": "normal", "expected": "normal", "address": f"10.77.0.{number}"} for number in (1, 2, 3)
 }
 BORN = f"@0 -- info membership {orjson.dumps({'at': 'boot', 'members': MEMBERS}).decode()}"
 
@@ -99,20 +98,15 @@ def test_no_node_shows_an_epoch_before_its_change_was_asked_for(reading: str, *,
     )
 
 
-def test_a_source_is_a_node_by_its_name_or_by_the_number_in_its_host_id() -> None:
+def test_a_source_is_a_node_by_its_name_or_by_its_address() -> None:
     known = evidence()
-    assert [node_of_source(source, known) for source in ("n2", "2", "3", "4", "0", "x")] == [
-        "n2",
-        "n2",
-        "n3",
-        None,
-        None,
-        None,
-    ]
-    other = orjson.dumps(
-        {"at": "boot", "members": {"n1": {"state": "normal", "host_id": "6d194555-f6eb-41d0-8000-000000000001"}}}
-    )
-    assert node_of_source("1", Evidence.of(judged([f"@0 -- info membership {other.decode()}"]))) is None
+    sources = ("n2", "10.77.0.2", "10.77.0.3", "10.77.0.4", "2", "x")
+    assert [node_of_source(source, known) for source in sources] == ["n2", "n2", "n3", None, None, None]
+
+
+def numbered(node: int, count: int) -> str:
+    """An id as servers make them, of 10.77.0.NODE."""
+    return str((int.from_bytes(bytes([10, 77, 0, node]), "little") << 32) + count)
 
 
 def logged(order: str, *changes: list[str], spelled: bool = False) -> list[str]:
@@ -121,7 +115,7 @@ def logged(order: str, *changes: list[str], spelled: bool = False) -> list[str]:
     entries: list[list[object]] = [[1, "1", "a"]]
     for epoch, digit in enumerate(order, 2):
         counts[digit] = counts.get(digit, 100) + 1
-        identity = f"n{digit}-{counts[digit]}" if spelled else str((int(digit) << 56) + counts[digit])
+        identity = f"n{digit}-{counts[digit]}" if spelled else numbered(int(digit), counts[digit])
         entries.append([epoch, "4", identity])
     lines = sorted((line for change in changes for line in change), key=lambda line: int(line[1:].split()[0]))
     shown = [f"settled,restarted {node} epochs {orjson.dumps({'entries': entries}).decode()}" for node in MEMBERS]
@@ -139,3 +133,27 @@ def test_ids_that_were_swapped_between_nodes_leave_a_run_in_doubt(*, spelled: bo
     assert logged("1231", *IN_TURN, create(1, 12, process=9), spelled=spelled) == [], (
         "one node was asked for two at once"
     )
+
+
+def test_an_entry_that_is_there_again_is_counted_once() -> None:
+    doubts = of_ids([numbered(1, 101), numbered(2, 101), numbered(1, 102), numbered(1, 102), numbered(3, 101)])
+    assert [doubt for doubt in doubts if "by its id" in doubt] == []
+
+
+def of_ids(ids: Sequence[str]) -> list[str]:
+    """The doubts of a run whose log has these entries after epoch 1, for the changes that were made in turn."""
+    entries = [[1, "1", "a"], *([epoch, "4", identity] for epoch, identity in enumerate(ids, 2))]
+    lines = [BORN, *(line for change in IN_TURN for line in change)]
+    shown = [f"settled,restarted {node} epochs {orjson.dumps({'entries': entries}).decode()}" for node in MEMBERS]
+    return [doubt.text for doubt in MetadataLog().check(judged(lines, shown), limit_s=5).doubts]
+
+
+def test_nodes_of_two_subnets_count_by_themselves() -> None:
+    """Only the last byte of their addresses is the same."""
+    here, there = (int.from_bytes(bytes([10, 77, subnet, 200]), "little") << 32 for subnet in (0, 1))
+    signed = [
+        str(number - 2**64 if number >= 2**63 else number) for number in (here + 9, there + 5, here + 10, there + 6)
+    ]
+    assert signed[0].startswith("-")
+    assert [doubt for doubt in of_ids(signed) if "another order" in doubt] == []
+    assert len([doubt for doubt in of_ids([*signed[2:], *signed[:2]]) if "another order" in doubt]) == 2
