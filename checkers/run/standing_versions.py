@@ -76,7 +76,7 @@ def _read(evidence: Evidence) -> dict[str, Sequence[_Reading]]:
         if (orjson.loads(row["definition"] or "{}") or {}).get("epoch") is not None:
             with_epochs.add(node)
         readings = found.setdefault(node, [])
-        begins = readings[-1].ends if readings else -1
+        begins = readings[-1].ends if readings else 0
         if row["phase"] in PHASES:
             begins = max(begins, evidence.begins.get((row["phase"], node), begins))
         if row["id"] is not None:

@@ -8,8 +8,10 @@ shown before it was asked for. Source: CEP-21, linearizable changes of metadata.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from itertools import accumulate
+from typing import NamedTuple
 
 import orjson
 import pyarrow.compute as pc
@@ -20,8 +22,6 @@ from schemaquake.checkers.evidence.schema_changes import surely_changed
 from schemaquake.checkers.findings.explanation import seconds
 
 __all__ = ["list_untimely", "node_of_source"]
-
-_NEVER: Final = 2**63 - 1
 
 
 class _Entry(NamedTuple):
@@ -67,25 +67,30 @@ def node_of_source(source: str, evidence: Evidence) -> str | None:
 
 
 def _date(entries: Mapping[int, str], evidence: Evidence) -> Sequence[_Entry]:
-    """Return the entries that changes of the run made, in order of epochs, each with the times between which its node was asked for it."""
+    """Return the entries that changes of the run may have made, in order of epochs, each with the times between which its node was asked for it."""
     asked: dict[str, list[PairedOperation]] = {}
-    for change in evidence.changes.all:
-        if change.node is not None and change.type != "fail":
+    for change in evidence.changes.possible:
+        if change.node is not None:
             asked.setdefault(change.node, []).append(change)
     found = []
     for node, changes in asked.items():
-        changes.sort(key=lambda one: one.invoked)
-        owed = [0]
-        for change in reversed(changes):
-            owed.append(owed[-1] + surely_changed(change))
-        # Counted from the end: entries before the first change are the server's own.
-        for later, epoch in enumerate(sorted((e for e, source in entries.items() if source == node), reverse=True)):
-            # Behind its change are as many changes as entries, or more, and no more that are sure to have one.
-            last = len(changes) - 1 - later
-            first = next((place for place in range(last + 1) if owed[len(changes) - 1 - place] <= later), None)
-            if first is not None:
-                end = changes[last].completed if changes[last].type != "info" else None
-                found.append(_Entry(epoch, node, changes[first].invoked, _NEVER if end is None else end))
+        latest_first = sorted(changes, key=lambda one: one.invoked, reverse=True)
+        owed = list(accumulate((surely_changed(change) for change in latest_first), initial=0))
+        epochs = sorted((epoch for epoch, source in entries.items() if source == node), reverse=True)
+        for later, epoch in enumerate(epochs):
+            earlier = len(epochs) - 1 - later
+            # Of the changes behind its own, and of those before it, all that are sure to have an entry have one.
+            could_be = [
+                place
+                for place in range(later, len(latest_first))
+                if owed[place] <= later and owed[-1] - owed[place + 1] <= earlier
+            ]
+            if could_be:
+                last, first = latest_first[could_be[0]], latest_first[could_be[-1]]
+                # Before all changes are the server's own entries.
+                begins = 0 if owed[-1] <= later else first.invoked
+                ends = last.completed if last.acknowledged else None
+                found.append(_Entry(epoch, node, begins, sys.maxsize if ends is None else ends))
     return sorted(found)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import orjson
 import pytest
 from histories import judged
 
@@ -12,6 +13,12 @@ from schemaquake.checkers.run.course import find_gaps
 from schemaquake.checkers.run.standing_versions import find_standing_versions
 
 CREATE = ("@100 p1 n1 invoke create-table k.t a:int*", "@200 p1 n1 ok")
+UPGRADE = {
+    "operation": 1,
+    "nodes": ["n1"],
+    "parameters": {"stage": "node", "to": "b"},
+    "becomes": {"n1": "normal"},
+}
 READ = '@150 -- info phase {"phase": "final-settled", "state": "begins"}'
 
 
@@ -27,6 +34,14 @@ def test_a_node_that_shows_one_version_before_and_after_a_create_of_its_own_is_d
     assert found(["@1 p9 n1 invoke create-keyspace k", "@2 p9 n1 ok"], "@0 running n1 version v1", *readings) == [
         "n1 shows version v1 at 0.000 s and at 0.300 s, and acknowledged op 0 in between"
     ]
+
+
+def test_each_node_is_named_once_and_not_while_it_becomes_another_version() -> None:
+    readings = [f"@{at} running n1 version v1" for at in (50, 250, 450, 480)]
+    history = [*CREATE, "@300 p1 n1 invoke create-table k.s a:int*", "@310 p1 n1 ok"]
+    assert len(found(history, *readings)) == 1
+    upgrade = f"@1 -- n1 invoke rolling-upgrade {orjson.dumps(UPGRADE).decode()}"
+    assert found([upgrade, *history], *readings) == []
 
 
 @pytest.mark.parametrize(
