@@ -224,9 +224,7 @@ class GossipedRing:
         topology = server_of(node).ring
         assert isinstance(topology, Topology)
         for factor in _factors(server_of(node)):
-            transfers = list(topology.own_transfers(node.name, factor))
-            while not (yield from self.streams.take_over(node, transfers, None)):
-                yield Sleep(500 * MS)
+            yield from self.streams.take_own_place(node, topology, factor)
         node.joins = None
 
     # ── changes ──────────────────────────────────────────────────────────────────────────────────────────────────────

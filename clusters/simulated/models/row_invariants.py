@@ -6,6 +6,7 @@
   is missing in it.
 - When the replicas that are read from change, every quorum of the new ones has what was acknowledged at QUORUM.
 - A node that begins to join has the version of the schema that it has heard of others, where nodes gossip it.
+- A node that takes its own place with an empty disk streams all its ranges before it serves.
 - When a node has repaired its ranges, every replica of them has what was acknowledged at QUORUM before.
 
 Where a replication factor changes, what was acknowledged is compared with reads by the same factor or the next one, and with repairs by the same
@@ -59,6 +60,8 @@ class RowInvariants:
         self._remembered = 0
         self._has_moved = False
         """True once the ring has changed after a write was acknowledged: rows are where another factor would not look for them."""
+        self._streamed: dict[str, tuple[Any, set[tuple[Copies, int]]]] = {}
+        """By node its present server, and factor and end of each range that was streamed to it."""
         self._version = -1
         """The version of the latest ring whose readers were looked at."""
 
@@ -133,6 +136,23 @@ class RowInvariants:
         if len(readers) == total_of(transfer.factor) and len(having) + len(readers) // 2 + 1 <= len(readers):
             text = f"{node.name} takes rows of {', '.join(having) or 'none'} of {', '.join(readers)}"
             self._report(node, "rows are streamed from enough replicas", text)
+
+    def streamed(self, node: Node, transfer: Transfer) -> None:
+        """Take note of a range that was streamed to a node."""
+        server, ranges = self._streamed.get(node.name, (None, set()))
+        if server is not node.server:
+            ranges = set()
+        ranges.add((transfer.factor, transfer.span.end))
+        self._streamed[node.name] = node.server, ranges
+
+    def took_own_place(self, node: Node, ring: Topology, factor: Copies) -> None:
+        """Take note of a node with an empty disk that has streamed all that it should have of keyspaces with a factor."""
+        server, ranges = self._streamed.get(node.name, (None, set()))
+        ends = [end for place, end in enumerate(ring.tokens) if node.name in ring.replicas(place, factor)]
+        lacking = [end for end in ends if server is not node.server or (factor, end) not in ranges]
+        if lacking:
+            text = f"{node.name} has not streamed {len(lacking)} of its {len(ends)} ranges"
+            self._report(node, "who takes its own place has its ranges", text)
 
     def changes(self, node: Node, subject: str, others: Sequence[str]) -> None:
         """Take note of a change of the ring that a node begins to tell of, while these other ones are under way."""

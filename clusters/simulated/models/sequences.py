@@ -177,9 +177,7 @@ class Sequences:
         topology = self._log.topology(node)
         yield Q4
         for factor in factors_of(topology.ring):
-            transfers = list(topology.own_transfers(node.name, factor))
-            while not (yield from self.streams.take_over(node, transfers, None)):
-                yield Sleep(500 * MS)
+            yield from self.streams.take_own_place(node, topology, factor)
         node.joins = None
 
     # ── the steps ────────────────────────────────────────────────────────────────────────────────────────────────────

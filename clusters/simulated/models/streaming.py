@@ -44,6 +44,14 @@ class StreamObserver(Protocol):
         """Take note of a node to which a range was streamed from these, and not from the node that loses it."""
         ...
 
+    def streamed(self, node: Node, transfer: Transfer) -> None:
+        """Take note of a node that has a range, as far as there are keyspaces with its factor."""
+        ...
+
+    def took_own_place(self, node: Node, ring: Topology, factor: Copies) -> None:
+        """Take note of a node with an empty disk that has streamed all that it should have of keyspaces with a factor."""
+        ...
+
     def acknowledged(self) -> Any:
         """Return what was acknowledged of all rows when a repair begins."""
         ...
@@ -127,6 +135,7 @@ class Streams:
         for transfer in transfers:
             keyspaces = _keyspaces(server, transfer.factor)
             if not keyspaces:
+                self._look_at_range(node, transfer)
                 continue
             sources = self._sources(node, transfer)
             if not sources:
@@ -146,7 +155,20 @@ class Streams:
                 self._write(node, server, answers.answers[source])
                 taken.append(source)
             self._look_at_sources(node, transfer, taken)
+            self._look_at_range(node, transfer)
         return True
+
+    def take_own_place(self, node: Node, topology: Topology, factor: Copies) -> Steps:
+        """Take over all that a node with an empty disk should have of keyspaces with a factor; tried again until it is done."""
+        transfers = list(topology.own_transfers(node.name, factor))
+        while not (yield from self.take_over(node, transfers, None)):
+            yield Sleep(500 * MS)
+        if self.invariants is not None:
+            self.invariants.took_own_place(node, topology, factor)
+
+    def _look_at_range(self, node: Node, transfer: Transfer) -> None:
+        if self.invariants is not None:
+            self.invariants.streamed(node, transfer)
 
     def _look_at_sources(self, node: Node, transfer: Transfer, sources: Sequence[str]) -> None:
         has_flaw = "stream-any" in self._flaws or "replaced-from-one" in self._flaws

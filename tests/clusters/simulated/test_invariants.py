@@ -1092,6 +1092,28 @@ def test_a_node_that_is_read_from_has_an_empty_disk_only_in_its_own_place(replac
 
 
 @pytest.mark.parametrize(
+    ("left_out", "starts_again", "breaches"),
+    [
+        (0, False, []),
+        (1, False, ["who takes its own place has its ranges"]),
+        (0, True, ["who takes its own place has its ranges"]),
+    ],
+    ids=["all", "all but one", "all, by the server before"],
+)
+def test_who_takes_its_own_place_has_streamed_all_its_ranges(left_out, starts_again, breaches):
+    nodes = nodes_named((*NAMES, "n4"))
+    ring = even_topology(tuple(nodes), dict.fromkeys(nodes, "id"))
+    seen = RowInvariants(list(nodes.values()), Breaches())
+    nodes["n2"].server = object()
+    for transfer in list(ring.own_transfers("n2", 3))[left_out:]:
+        seen.streamed(nodes["n2"], transfer)
+    if starts_again:
+        nodes["n2"].server = object()
+    seen.took_own_place(nodes["n2"], ring, 3)
+    assert said(nodes) == breaches
+
+
+@pytest.mark.parametrize(
     ("host_id", "breaches"),
     [("another", []), ("its own", ["who is read from has what was acknowledged"])],
     ids=["another node has its address", "it is read from itself"],
