@@ -34,6 +34,10 @@ def chart_data(material: Material) -> Mapping[str, Any]:
         "faults": [
             [fault.nemesis, _s(fault.begins), _s(duration if fault.ends is None else fault.ends)]
             for fault in chronicle.faults
+        ]
+        + [
+            [one.nemesis, _s(one.begins), _s(duration if one.ends is None else one.ends)]
+            for one in chronicle.operations
         ],
         "quantiles": _quantiles(material.latencies),
         "rates": _rates(material.rates, duration),

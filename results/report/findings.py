@@ -179,6 +179,8 @@ def races_begun(material: Material) -> str:
 def headline(material: Material) -> str:
     """Summarise the run in one sentence: the anomalies found, the reason for an undecided verdict, or what held."""
     system = system_name(str(material.plan.get("system", "the system")))
+    if later := dict.fromkeys(one.becomes for one in material.chronicle.operations if one.becomes):
+        system = f"{system}, upgraded to {joined([name.rpartition(':')[2] for name in later])},"
     races = races_of(material.races)
     if material.verdict.valid is False:
         broken = [race for race in races if race.broken]

@@ -49,6 +49,7 @@ from schemaquake.results.report.reproduce import command_line, command_lines
 from schemaquake.results.report.scene import Scene, draw_scenes
 from schemaquake.results.report.ticket import render_ticket
 from schemaquake.results.report.trail import Cited, cite_operations
+from schemaquake.results.tables.chronicle import NodeOperation
 from schemaquake.results.tables.meetings import Coverage
 from schemaquake.results.wording import (
     VERDICT_MARK,
@@ -388,10 +389,35 @@ class _Page:
     phases: Sequence[Mapping[str, str]]
     starts: Sequence[Mapping[str, Any]]
     faults: Sequence[str]
+    operations: Sequence[Mapping[str, Any]]
     environment: Sequence[tuple[str, str]]
     files: Sequence[Mapping[str, str]]
     command: str
     command_line: str
+
+
+_OUTCOMES: Final = {
+    "ok": ("ok", "✓ ok"),
+    "fail": ("info", "refused"),
+    "info": ("fail", "? unknown"),
+    "": ("fail", "no outcome"),
+}
+"""The style and the word of an operation's outcome."""
+_ANSWER_MOST: Final = 300
+
+
+def _operation_view(operation: NodeOperation) -> Mapping[str, Any]:
+    style, word = _OUTCOMES.get(operation.outcome, ("info", operation.outcome))
+    return {
+        "name": operation.name,
+        "nodes": joined(operation.nodes),
+        "begins": f"{operation.begins / 1e9:.1f} s",
+        "took": operation.took,
+        "style": style,
+        "word": word,
+        "commands": [shortened(command, _ANSWER_MOST) for command in operation.commands],
+        "answer": shortened(" ".join(operation.answer.split()), _ANSWER_MOST),
+    }
 
 
 def _page(material: Material) -> _Page:
@@ -449,6 +475,7 @@ def _page(material: Material) -> _Page:
             for start in chronicle.starts
         ],
         faults=[fault.title() for fault in chronicle.faults],
+        operations=[_operation_view(one) for one in chronicle.operations],
         environment=list(material.environment.items()),
         files=[
             {"path": file.path, "size": "" if file.size is None else size_in_words(file.size), "meaning": file.meaning}

@@ -52,6 +52,7 @@ def render_report_markdown(material: Material) -> str:
         *_undecided(material),
         *_races(material),
         *_coverage(material),
+        *_operations(material),
         "## Repeat it",
         code_block(command_lines(material.plan), "sh"),
         "The seed fixes every operation, race and fault; the outcome of a race may differ from run to run.",
@@ -197,7 +198,27 @@ def _coverage(material: Material) -> list[str]:
         (escaped(faults) or "none", restart or "–", str(cells), str(count))
         for faults, restart, cells, count in coverage.by_condition
     ]
+    if not rows:
+        return ["## Coverage", text]
     return ["## Coverage", text, _table(("Faults under way", "Restart", "Pairs and relations", "Meetings"), rows)]
+
+
+def _operations(material: Material) -> list[str]:
+    operations = material.chronicle.operations
+    if not operations:
+        return []
+    rows = [
+        (
+            escaped(one.name),
+            joined(one.nodes) or "–",
+            f"{one.begins / 1e9:.1f} s",
+            one.took,
+            one.outcome or "no outcome",
+            "; ".join(map(code_span, one.commands)) or "–",
+        )
+        for one in operations
+    ]
+    return ["## Operations on nodes", _table(("Operation", "Nodes", "Began", "Took", "Outcome", "What was done"), rows)]
 
 
 def _races(material: Material) -> list[str]:

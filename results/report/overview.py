@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 import orjson
 import pyarrow.compute as pc
@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from schemaquake.harness.model.records import plain
 from schemaquake.results.report.axis import Axis, Tick
 from schemaquake.results.report.material import Material
-from schemaquake.results.tables.chronicle import FaultWindow, NodeStart, Phase
-from schemaquake.results.wording import counted, length_of_time
+from schemaquake.results.tables.chronicle import FaultWindow, NodeOperation, NodeStart, Phase
+from schemaquake.results.wording import counted, joined, length_of_time
 
 __all__ = ["Overview", "disagreement_s", "draw_overview"]
 
@@ -26,6 +26,9 @@ WIDTH: Final = 1160
 PLOT_LEFT: Final = 132
 PLOT_RIGHT: Final = 1000
 LANE: Final = 24
+FAULTS: Final = 44.0
+"""Where the row of the faults begins."""
+ROW: Final = 20
 COLOURS: Final = 8
 CHARACTER: Final = 6.1
 LABEL: Final = 68
@@ -62,6 +65,9 @@ class Overview:
     ticks: tuple[Tick, ...]
     phases: tuple[Stretch, ...]
     faults: tuple[Stretch, ...]
+    operations: tuple[Stretch, ...]
+    """The operations on nodes, in a row at this height below that of the faults, or in its place."""
+    operations_y: float
     names: tuple[tuple[float, str], ...]
     lanes: tuple[Stretch, ...]
     agreement: tuple[Stretch, ...]
@@ -81,8 +87,10 @@ def draw_overview(material: Material) -> Overview | None:
     if not versions and not material.chronicle.phases:
         return None
     axis = Axis(0, max(material.duration, 1), PLOT_LEFT, PLOT_RIGHT)
-    down = _never_back(material)
-    agreement_y = 66.0
+    down, left = _never_back(material), material.chronicle.left()
+    has_faults, has_operations = bool(material.chronicle.faults), bool(material.chronicle.operations)
+    operations_y = FAULTS + (ROW if has_faults else 0)
+    agreement_y = FAULTS + ROW + 2 + (ROW if has_faults and has_operations else 0)
     first_lane = agreement_y + LANE + 6
     rows = {node: first_lane + number * LANE for number, node in enumerate(material.nodes)}
     colours = _colours(versions)
@@ -94,26 +102,32 @@ def draw_overview(material: Material) -> Overview | None:
         ticks=axis.ticks(9),
         phases=tuple(_phase(axis, phase, number) for number, phase in enumerate(material.chronicle.phases)),
         faults=_faults(axis, material.chronicle.faults),
+        operations=tuple(_operation(axis, one, operations_y) for one in material.chronicle.operations),
+        operations_y=operations_y,
         names=tuple((y + LANE / 2, node) for node, y in rows.items()),
         lanes=tuple(
             stretch
             for node, y in rows.items()
-            for stretch in _legible(_lane(axis, node, versions.get(node, []), y, colours, down.get(node)), restarts)
+            for stretch in _legible(
+                _lane(axis, node, versions.get(node, []), y, colours, _end(node, down, left)), restarts
+            )
         ),
-        agreement=_agreement(axis, versions, down, agreement_y),
+        agreement=_agreement(axis, versions, {**left, **down}, agreement_y),
         agreement_y=agreement_y + LANE / 2,
         restarts=restarts,
-        finals=tuple((y + LANE / 2, *_final(versions.get(node, []), node in down)) for node, y in rows.items()),
-        verdict=_in_the_end(versions, down),
+        finals=tuple(
+            (y + LANE / 2, *_final(versions.get(node, []), _end(node, down, left))) for node, y in rows.items()
+        ),
+        verdict=_in_the_end(versions, down, left),
         summary=f"Schema versions of {counted(len(rows), 'node')} over {length_of_time(material.duration / 1e9)}; "
-        f"they differed for {length_of_time(differing)} in all. {_in_the_end(versions, down)}.",
+        f"they differed for {length_of_time(differing)} in all. {_in_the_end(versions, down, left)}.",
     )
 
 
 def disagreement_s(material: Material) -> float:
     """Return the time during which at least two nodes reported different schema versions, s."""
     versions = _versions(material)
-    down = _never_back(material)
+    down = {**material.chronicle.left(), **_never_back(material)}
     return sum((end - begin) / 1e9 for begin, end, count in _stretches(versions, down, material.duration) if count > 1)
 
 
@@ -126,13 +140,22 @@ def _phase(axis: Axis, phase: Phase, number: int) -> Stretch:
 
 def _faults(axis: Axis, faults: Sequence[FaultWindow]) -> tuple[Stretch, ...]:
     """Draw the faults. A fault's name stands behind it, unless another fault begins there."""
-    placed = [(fault, *_placed(axis, fault.begins, fault.ends, 44)) for fault in faults]
+    placed = [(fault, *_placed(axis, fault.begins, fault.ends, FAULTS)) for fault in faults]
     drawn = []
     for number, (fault, x, y, width) in enumerate(placed):
         ends = x + width + 4 + len(fault.nemesis) * CHARACTER
         taken = any(other < ends for _, other, _, _ in placed[number + 1 :])
         drawn.append(Stretch(x, y, width, "" if taken else fault.nemesis, fault.title(), "fault"))
     return tuple(drawn)
+
+
+def _operation(axis: Axis, operation: NodeOperation, y: float) -> Stretch:
+    """Draw an operation on nodes, with as much of its name and nodes inside as fits."""
+    x, y, width = _placed(axis, operation.begins, operation.ends, y)
+    nodes = joined(operation.nodes)
+    labels = (f"{operation.nemesis} {nodes}".strip(), nodes, "")
+    label = next(each for each in labels if not each or len(each) * CHARACTER + 8 < width)
+    return Stretch(x, y, width, label, operation.title(), "operation")
 
 
 _Changes = list[tuple[int, str]]
@@ -159,6 +182,20 @@ def _never_back(material: Material) -> Mapping[str, int]:
     return {node: start.begins for node, start in material.chronicle.never_back().items()}
 
 
+class _End(NamedTuple):
+    """The end of a node's part in the run: the time (ns) and the words for it."""
+
+    time: int
+    words: str
+
+
+def _end(node: str, down: Mapping[str, int], left: Mapping[str, int]) -> _End | None:
+    """Return when and how a node's part ended, if it did before the run."""
+    if node in down:
+        return _End(down[node], "did not start")
+    return _End(left[node], "left") if node in left else None
+
+
 def _colours(versions: Mapping[str, _Changes]) -> Mapping[str, int]:
     """Assign a colour to each version in order of appearance, so that successive versions differ until the colours run out."""
     ordered = sorted((time, version) for node_changes in versions.values() for time, version in node_changes)
@@ -171,9 +208,9 @@ def _placed(axis: Axis, begins: int, ends: int | None, y: float) -> tuple[float,
 
 
 def _lane(
-    axis: Axis, node: str, changes: _Changes, y: float, colours: Mapping[str, int], down_from: int | None
+    axis: Axis, node: str, changes: _Changes, y: float, colours: Mapping[str, int], ended: _End | None
 ) -> list[Stretch]:
-    end = axis.ends if down_from is None else down_from
+    end = axis.ends if ended is None else ended.time
     kept = _drawable(axis, [change for change in changes if change[0] < end])
     stretches = []
     for (begins, version), (until, _) in pairwise([*kept, (end, "")]):
@@ -181,9 +218,10 @@ def _lane(
         label = version[:10] if width > LABEL else ""
         title = f"{node} reports {version} from {begins / 1e9:.2f} s"
         stretches.append(Stretch(x, y, width, label, title, f"k{colours[version]}"))
-    if down_from is not None:
-        x, _, width = _placed(axis, down_from, None, y)
-        stretches.append(Stretch(x, y, width, "did not start" if width > 104 else "", f"{node} did not start", "down"))
+    if ended is not None:
+        x, _, width = _placed(axis, ended.time, None, y)
+        style = "left" if ended.words == "left" else "down"
+        stretches.append(Stretch(x, y, width, ended.words if width > 104 else "", f"{node} {ended.words}", style))
     return stretches
 
 
@@ -252,20 +290,23 @@ def _boundary(axis: Axis, restart: NodeStart, rows: Mapping[str, float]) -> Boun
     return Boundary(axis.x(restart.begins), rows[boot.node], boot.served, f"{boot.node} restarted, {ended}")
 
 
-def _final(changes: _Changes, down: bool) -> tuple[str, str]:
-    if down:
-        return "did not start", "down"
+def _final(changes: _Changes, ended: _End | None) -> tuple[str, str]:
+    if ended is not None:
+        return ended.words, "down" if ended.words != "left" else "unread"
     return (changes[-1][1][:13], "") if changes else ("no answer", "unread")
 
 
-def _in_the_end(versions: Mapping[str, _Changes], down: Mapping[str, int]) -> str:
-    claimed = {node_changes[-1][1] for node, node_changes in versions.items() if node_changes and node not in down}
+def _in_the_end(versions: Mapping[str, _Changes], down: Mapping[str, int], left: Mapping[str, int]) -> str:
+    ended = down.keys() | left.keys()
+    claimed = {node_changes[-1][1] for node, node_changes in versions.items() if node_changes and node not in ended}
+    gone = left.keys() - down.keys()
     parts: Sequence[str] = [
         *([f"{counted(len(down), 'node')} did not start"] if down else []),
+        *([f"{counted(len(gone), 'node')} left"] if gone else []),
         *(
             [f"{len(claimed)} versions"]
             if len(claimed) > 1
-            else ["the others agree" if down else "all agree"]
+            else ["the others agree" if ended else "all agree"]
             if claimed
             else []
         ),

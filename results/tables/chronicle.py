@@ -1,7 +1,8 @@
-"""Chronicle: the conductor's and the nemesis' notes in a history, as phases, faults, boots and settlings.
+"""Chronicle: the conductor's and the nemesis' notes in a history, as phases, faults, operations on nodes, boots and settlings.
 
 Notes are the events of process −1: `phase` (begins, ends), `phase-ended-early`, `phase-cut-short`, `fault-begins`,
-`fault-ends`, `fault-failed`, `fault-skipped`, `node-start` and `settle`. Times in ns since the run started.
+`fault-ends`, `fault-failed`, `fault-skipped`, `node-start` and `settle`; and the operations of nemeses on the topology, on versions and of
+maintenance, each with an invocation and an outcome. Times in ns since the run started.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from schemaquake.harness.model.membership import GONE
 from schemaquake.harness.model.operation import NEMESIS
 from schemaquake.harness.model.protocols import Boot
 from schemaquake.harness.model.records import plain
 from schemaquake.results.wording import joined
 
-__all__ = ["Chronicle", "FaultWindow", "NodeStart", "Phase", "Settling", "chronicle_of"]
+__all__ = ["Chronicle", "FaultWindow", "NodeOperation", "NodeStart", "Phase", "Settling", "chronicle_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +59,43 @@ class FaultWindow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodeOperation:
+    """One operation of a nemesis, such as a decommission, from its invocation to its outcome; `ends` is None without one."""
+
+    nemesis: str
+    begins: int
+    ends: int | None
+    outcome: str
+    """`ok`, `fail`, `info`, or empty without one."""
+    nodes: tuple[str, ...] = ()
+    about: str = ""
+    """The system that a node becomes, the kind of maintenance, or the factor of a keyspace; empty if there is nothing to say."""
+    becomes: str = ""
+    """The system that the node became, of an acknowledged upgrade; or empty."""
+    members: Mapping[str, str] = field(default_factory=dict)
+    """What nodes became of an acknowledged operation, as `left`."""
+    commands: tuple[str, ...] = ()
+    """The commands of its attempts, each once, in order."""
+    answer: str = ""
+    """The last answer, if the operation was not acknowledged, or its error."""
+
+    @property
+    def name(self) -> str:
+        """The operation and what it is about: `rolling-upgrade to cassandra:5.0.9`."""
+        return f"{self.nemesis} {self.about}".rstrip()
+
+    @property
+    def took(self) -> str:
+        """The time that it took, in words."""
+        return "no end" if self.ends is None else f"{(self.ends - self.begins) / 1e9:.1f} s"
+
+    def title(self) -> str:
+        """Describe the operation in a line."""
+        where = f" on {joined(self.nodes)}" if self.nodes else ""
+        return f"{self.name}{where}, {self.outcome or 'no outcome'}, {self.took}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeStart:
     """One start of a node: `phase` is boot, fault or restart; `begins` is the start of its process."""
 
@@ -81,6 +120,7 @@ class Chronicle:
 
     phases: tuple[Phase, ...] = ()
     faults: tuple[FaultWindow, ...] = ()
+    operations: tuple[NodeOperation, ...] = ()
     starts: tuple[NodeStart, ...] = ()
     settlings: tuple[Settling, ...] = ()
     ended_early: Mapping[str, str] = field(default_factory=dict)
@@ -97,6 +137,17 @@ class Chronicle:
     def restarts(self) -> tuple[NodeStart, ...]:
         """Every start but the first boot."""
         return tuple(start for start in self.starts if start.phase != "boot")
+
+    def left(self) -> Mapping[str, int]:
+        """The nodes that an acknowledged operation took out of the cluster for good, with its end (ns)."""
+        gone: dict[str, int] = {}
+        for operation in self.operations:
+            for node, state in operation.members.items():
+                if state in GONE:
+                    gone[node] = operation.begins if operation.ends is None else operation.ends
+                else:
+                    gone.pop(node, None)
+        return gone
 
     def never_back(self) -> Mapping[str, NodeStart]:
         """The nodes whose last start failed, with that start."""
@@ -120,6 +171,7 @@ def chronicle_of(history: pa.Table) -> Chronicle:
     return Chronicle(
         phases=_phases(notes, settlings, end),
         faults=_faults(notes),
+        operations=_operations(history),
         starts=tuple(_start(time, node, note) for time, node, note in _node_notes(notes, "node-start")),
         settlings=settlings,
         ended_early=_ended_early(notes),
@@ -200,6 +252,54 @@ def _faults(notes: Sequence[_Note]) -> tuple[FaultWindow, ...]:
         for time, value in [*begun, *never_begun]
     ]
     return tuple(sorted(windows, key=lambda window: window.begins))
+
+
+def _operations(history: pa.Table) -> tuple[NodeOperation, ...]:
+    """Pair the invocations and outcomes of operations on nodes, by their number."""
+    events = history.filter(pc.equal(history.column("process"), NEMESIS))
+    table = plain(events.select(["time", "type", "f", "value", "error"]))
+    begun: dict[Any, tuple[Mapping[str, Any], Mapping[str, Any]]] = {}
+    ended: dict[Any, tuple[Mapping[str, Any], Mapping[str, Any]]] = {}
+    for row in table.to_pylist():
+        value = None if row["value"] is None else orjson.loads(row["value"])
+        if isinstance(value, dict) and "operation" in value and isinstance(value.get("parameters"), dict):
+            (begun if row["type"] == "invoke" else ended).setdefault(value["operation"], (row, value))
+    return tuple(_operation(*begun[number], *ended.get(number, (None, {}))) for number in begun)
+
+
+def _operation(
+    begin: Mapping[str, Any], asked: Mapping[str, Any], end: Mapping[str, Any] | None, told: Mapping[str, Any]
+) -> NodeOperation:
+    noted = told.get("effect")
+    effect: Mapping[str, Any] = noted if isinstance(noted, dict) else {}
+    listed = effect.get("attempts")
+    attempts = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    outcome = "" if end is None else str(end["type"])
+    answer = str((end or {}).get("error") or (attempts[-1].get("answer") if attempts else "") or "")
+    parameters = asked["parameters"]
+    return NodeOperation(
+        nemesis=str(begin["f"]),
+        begins=begin["time"],
+        ends=None if end is None else end["time"],
+        outcome=outcome,
+        nodes=tuple(map(str, asked.get("nodes") or ())),
+        about=_about(parameters),
+        becomes=str(effect.get("system") or "") if outcome == "ok" and "to" in parameters else "",
+        members=becomes if outcome == "ok" and isinstance(becomes := asked.get("becomes"), dict) else {},
+        commands=tuple(dict.fromkeys(str(one["command"]) for one in attempts if one.get("command"))),
+        answer="" if outcome == "ok" else answer,
+    )
+
+
+def _about(parameters: Mapping[str, Any]) -> str:
+    """Say what an operation is about, by the parameters that tell it."""
+    if parameters.get("stage") == "finish":
+        return f"ends, to {parameters.get('to')}"
+    if parameters.get("stage") == "back":
+        return f"back from {parameters.get('to')}"
+    if "to" in parameters:
+        return f"to {parameters['to']}"
+    return str(parameters.get("kind") or "")
 
 
 def _start(time: int, node: str, note: Mapping[str, Any]) -> NodeStart:
