@@ -208,20 +208,20 @@ def _placed(axis: Axis, begins: int, ends: int | None, y: float) -> tuple[float,
 
 
 def _lane(
-    axis: Axis, node: str, changes: _Changes, y: float, colours: Mapping[str, int], ended: _End | None
+    axis: Axis, node: str, changes: _Changes, y: float, colours: Mapping[str, int], end: _End | None
 ) -> list[Stretch]:
-    end = axis.ends if ended is None else ended.time
-    kept = _drawable(axis, [change for change in changes if change[0] < end])
+    until = axis.ends if end is None else end.time
+    kept = _drawable(axis, [change for change in changes if change[0] < until])
     stretches = []
-    for (begins, version), (until, _) in pairwise([*kept, (end, "")]):
-        x, _, width = _placed(axis, begins, until, y)
+    for (begins, version), (ends, _) in pairwise([*kept, (until, "")]):
+        x, _, width = _placed(axis, begins, ends, y)
         label = version[:10] if width > LABEL else ""
         title = f"{node} reports {version} from {begins / 1e9:.2f} s"
         stretches.append(Stretch(x, y, width, label, title, f"k{colours[version]}"))
-    if ended is not None:
-        x, _, width = _placed(axis, ended.time, None, y)
-        style = "left" if ended.words == "left" else "down"
-        stretches.append(Stretch(x, y, width, ended.words if width > 104 else "", f"{node} {ended.words}", style))
+    if end is not None:
+        x, _, width = _placed(axis, end.time, None, y)
+        style = "left" if end.words == "left" else "down"
+        stretches.append(Stretch(x, y, width, end.words if width > 104 else "", f"{node} {end.words}", style))
     return stretches
 
 
@@ -290,9 +290,9 @@ def _boundary(axis: Axis, restart: NodeStart, rows: Mapping[str, float]) -> Boun
     return Boundary(axis.x(restart.begins), rows[boot.node], boot.served, f"{boot.node} restarted, {ended}")
 
 
-def _final(changes: _Changes, ended: _End | None) -> tuple[str, str]:
-    if ended is not None:
-        return ended.words, "down" if ended.words != "left" else "unread"
+def _final(changes: _Changes, end: _End | None) -> tuple[str, str]:
+    if end is not None:
+        return end.words, "down" if end.words != "left" else "unread"
     return (changes[-1][1][:13], "") if changes else ("no answer", "unread")
 
 

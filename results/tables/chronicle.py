@@ -268,9 +268,9 @@ def _operations(history: pa.Table) -> tuple[NodeOperation, ...]:
 
 
 def _operation(
-    begin: Mapping[str, Any], asked: Mapping[str, Any], end: Mapping[str, Any] | None, told: Mapping[str, Any]
+    begin: Mapping[str, Any], asked: Mapping[str, Any], end: Mapping[str, Any] | None, outcome_value: Mapping[str, Any]
 ) -> NodeOperation:
-    noted = told.get("effect")
+    noted = outcome_value.get("effect")
     effect: Mapping[str, Any] = noted if isinstance(noted, dict) else {}
     listed = effect.get("attempts")
     attempts = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
