@@ -8,6 +8,7 @@ import orjson
 import pytest
 from histories import judged
 
+from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.schema.divergence import Divergence
 from schemaquake.harness.model.verdict import Verdict
 
@@ -105,3 +106,50 @@ def test_what_nodes_did_not_agree_on_is_no_news_after_the_restart() -> None:
         "restarted n1,n2,n3 table k.x id=3 a:int*",
     ]
     assert {one.type for one in verdict(observations).anomalies} == {"schema-disagreement"}
+
+
+def test_the_finding_cites_the_changes_of_its_object_and_says_what_is_shown_instead() -> None:
+    others = [
+        "@5 p91 n1 invoke create-table k.s a:int*",
+        "@6 p91 n1 ok",
+        "@7 p91 n1 invoke create-table k.u a:int*",
+        "@8 p91 n1 ok",
+    ]
+    more = [
+        line
+        for at in range(20, 34, 2)
+        for line in (f"@{at} p91 n1 invoke add-column k.t c{at}:int", f"@{at + 1} p91 n1 ok")
+    ]
+    (gone,) = [
+        one for one in verdict(["restarted n1,n2,n3 keyspace k"], [*others, *more]).anomalies if one.objects == ("k.t",)
+    ]
+    assert gone.nodes == ("n1", "n2", "n3")
+    assert max(gone.ops) == 20
+    assert len(gone.ops) == LIMITS.suspects
+    assert "n1, n2 and n3 show none on disk then." in gone.explanation
+    (other,) = verdict(["restarted n1,n2,n3 table k.t id=1 a:int* c:text"]).anomalies
+    assert "n1, n2 and n3 show another definition of it on disk then." in other.explanation
+
+
+def test_memory_is_judged_where_nothing_was_read_of_the_disk() -> None:
+    def shown(phase: str, comment: str) -> list[str]:
+        return [
+            f"{phase} n1,n2 keyspace k",
+            f"{phase} n1,n2 live k.t CREATE TABLE k.t (a int PRIMARY KEY, c int) WITH comment = '{comment}'",
+        ]
+
+    for comment, is_found in (("x", False), ("y", True)):
+        records = judged(HISTORY, [*shown("settled", "x"), *shown("restarted", comment)])
+        found = [one for one in Divergence().check(records, limit_s=5).anomalies if one.type == "changed-by-restart"]
+        assert [one.evidence["place"] for one in found] == (["in memory"] if is_found else [])
+
+
+def test_a_change_of_another_keyspace_explains_nothing() -> None:
+    elsewhere = [
+        "@10 p2 n2 invoke create-keyspace z",
+        "@10500 p2 n2 ok",
+        "@10510 p2 n2 invoke create-table z.t a:int*",
+        "@10600 p2 n2 ok",
+    ]
+    found = verdict(["restarted n1,n2,n3 table k.t id=1 a:int* c:text"], elsewhere)
+    assert [one.objects for one in found.anomalies if one.type == "changed-by-restart"] == [("k.t",)]
