@@ -14,6 +14,9 @@ those of a higher one):
 - a repair of all nodes after a change, in an operation that was acknowledged, brings what was acknowledged before it, and is on one
   replica at least, to all of them
 
+A factor above the number of nodes places a replica on each of them, and levels still count by the factor: QUORUM of 5 takes 3 answers, which
+are all of three nodes. So copies and replicas are counted up to the number of nodes, where none joins or leaves.
+
 A read of R of N replicas must show the write if R + copies > N. What holds on every way from one moment to the other is *certain*;
 what holds on one of them is *possible*: a read that contradicts no more than that is undecided.
 
@@ -27,6 +30,7 @@ Sources: Gifford, "Weighted voting for replicated data" (SOSP 1979); seed docume
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,6 +41,7 @@ from schemaquake.checkers.evidence.topology_operations import TopologyOperation
 from schemaquake.checkers.findings.explanation import listing
 from schemaquake.checkers.quorum.levels import count_replicas, sum_factors
 from schemaquake.checkers.quorum.processes import NEVER, ends_of_processes
+from schemaquake.harness.model.membership import SERVING
 from schemaquake.harness.model.operation import JSON
 
 __all__ = ["FactorSeries", "Moment"]
@@ -120,6 +125,7 @@ class FactorSeries:
         )
         """False if the changes may have taken effect in another order."""
         self._begins = [change.invoked for change in self._changes]
+        self._nodes = _count_nodes(evidence)
         self._carried: dict[tuple[_Held, int, int, Moment, Moment, bool], frozenset[_Held]] = {}
         operations = () if self.is_constant else _read_operations(evidence, self._keyspaces)
         self._known = {} if self.is_constant else self._follow_nodes(evidence, operations)
@@ -163,7 +169,8 @@ class FactorSeries:
         `lost` replicas lost their disk in between. Raises HistoryError for an unknown level.
         """
         ways = (
-            held.copies - lost > 0 and held.copies - lost + count_replicas(read, self.factors[end]) > self.factors[end]
+            held.copies - lost > 0
+            and held.copies - lost + self._count_answers(read, end) > min(self.factors[end], self._nodes)
             for begin in range(by.low, by.high + 1)
             for end in range(read_by.low, read_by.high + 1)
             for held in self._carry(write, begin, end, by, read_by, certain=certain)
@@ -188,14 +195,21 @@ class FactorSeries:
         """Render the whole series: `3, 4 and 3`."""
         return listing(map(str, self.factors))
 
+    def _count_answers(self, level: str, at: int) -> int:
+        """Count the replicas that answer a request at this level by the factor at this position. Raises HistoryError."""
+        factor = self.factors[at]
+        return min(count_replicas(level, factor), factor, self._nodes)
+
+    def _repair(self, held: _Held, at: int) -> _Held:
+        return held.repaired(min(self.factors[at], self._nodes))
+
     # ── ways ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _carry(
         self, level: str, begin: int, end: int, by: Moment, read_by: Moment, *, certain: bool
     ) -> frozenset[_Held]:
         """Return the copies that may be left, on each way from the factor of a write to that of a read."""
-        factor = self.factors[begin]
-        held = _Held(min(count_replicas(level, factor), factor), factor)
+        held = _Held(self._count_answers(level, begin), min(self.factors[begin], self._nodes))
         key = (held, begin, end, by, read_by, certain)
         if key not in self._carried:
             self._carried[key] = self._follow_ways(held, begin, end, by, read_by, certain=certain)
@@ -214,11 +228,11 @@ class FactorSeries:
             for number, repair in enumerate(self._repairs)
             if by.until <= number < read_by.since and (repair.certain or not certain)
         }
-        states = {held.repaired(factors[begin]) if begin in repaired else held}
+        states = {self._repair(held, begin) if begin in repaired else held}
         for at in range(begin + 1, end + 1):
             made = {state.within(factors[at]) for state in states}
             if at in repaired:
-                made = {state.repaired(factors[at]) for state in made}
+                made = {self._repair(state, at) for state in made}
             # A change of unknown outcome may have been left out, unless it is the one that the read went by.
             states = made if self._changes[at].certain or at == end else made | states
         return frozenset(states)
@@ -366,3 +380,10 @@ def _factor_of(document: JSON) -> int | None:
     """Sum the replication factors of all data centres; None for a document without."""
     replication = document.get("replication") if isinstance(document, Mapping) else None
     return sum_factors(replication) if replication and replication.keys() - {"class"} else None
+
+
+def _count_nodes(evidence: Evidence) -> int:
+    """Count the nodes of a cluster that nobody joins or leaves; without a bound if some may, or the members are not known."""
+    membership = evidence.notes.membership
+    serving = [state for state in membership.initial.values() if state in SERVING]
+    return len(serving) if serving and not membership.changes else sys.maxsize

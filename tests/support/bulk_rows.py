@@ -104,9 +104,13 @@ def rf_change(
     ]
 
 
-def verdict(*parts, nodes=("n1", "n2", "n3"), factor=3, seen=()):
+WIDER = noted("boot", {f"n{number}": "normal" for number in range(1, 6)})
+"""Five nodes, so that a factor of five has a replica on each."""
+
+
+def verdict(*parts, nodes=("n1", "n2", "n3"), factor=3, seen=(), start=START):
     """Judge them; `factor` is what all nodes show in the end, `seen` further observations."""
-    lines = [START, *CREATED, *(line for part in parts for line in part)]
+    lines = [start, *CREATED, *(line for part in parts for line in part)]
     return ReplicaSets().check(judged(lines, [*seen, *says(nodes, factor=factor)]), limit_s=5)
 
 

@@ -7,6 +7,7 @@ import pytest
 from bulk_rows import (
     CREATED,
     START,
+    WIDER,
     altered,
     check,
     delete,
@@ -210,9 +211,42 @@ def test_a_read_may_have_gone_by_either_of_two_replication_factors(factor, write
     """Nobody says when n2, which reads, hears of the change; n1 made it."""
     missed = [("missed-rows", 10)]
     early = [write(1, ms=10, level=writes), altered(factor), check([], ms=300, level=reads)]
-    assert found(*early, factor=factor) == (missed if before else [])
+    assert found(*early, factor=factor, start=WIDER) == (missed if before else [])
     late = [altered(factor, ms=5), write(1, ms=10, level=writes), check([], ms=300, level=reads)]
-    assert found(*late, factor=factor) == (missed if after else [])
+    assert found(*late, factor=factor, start=WIDER) == (missed if after else [])
+
+
+@pytest.mark.parametrize(
+    ("level", "holders", "owed"),
+    [
+        pytest.param("QUORUM", 2, True, id="three answers, of all nodes"),
+        pytest.param("QUORUM", 3, False, id="all have it"),
+        pytest.param("TWO", 1, True, id="two answers"),
+        pytest.param("TWO", 2, False, id="as many as answered"),
+        pytest.param("ONE", 1, False, id="one answer"),
+    ],
+)
+def test_a_factor_above_the_number_of_nodes_has_a_replica_on_each(level, holders, owed):
+    wide = [line.replace('"replication_factor": 3', '"replication_factor": 5') for line in CREATED]
+    shown = probes({node: ALL if number < holders else [] for number, node in enumerate(("n1", "n2", "n3"))})
+    lines = [START, *wide, *write(1, ms=10, level=level), *shown]
+    result = ReplicaSets().check(judged(lines, says(("n1", "n2", "n3"), factor=5)), limit_s=5)
+    assert ("under-replicated-rows" in {one.type for one in result.anomalies}) is owed
+    # A node more, on which the third answer may have been.
+    joined = operation("bootstrap", {"n4": "normal"}, ms=1, ends_ms=2)
+    more = [START, *wide, *joined, *write(1, ms=10, level=level), *check([], ms=300, level="ONE")]
+    assert ReplicaSets().check(judged(more, says(("n1", "n2", "n3"), factor=5)), limit_s=5).anomalies == ()
+
+
+def test_a_read_at_one_shows_what_a_quorum_of_five_has_on_three_nodes():
+    wide = [line.replace('"replication_factor": 3', '"replication_factor": 5') for line in CREATED]
+    for level, is_owed in (("QUORUM", True), ("TWO", False)):
+        lines = [START, *wide, *write(1, ms=10, level=level), *check([], ms=300, level="ONE")]
+        found_types = [
+            one.type
+            for one in ReplicaSets().check(judged(lines, says(("n1", "n2", "n3"), factor=5)), limit_s=5).anomalies
+        ]
+        assert found_types == (["missed-rows"] if is_owed else [])
 
 
 def test_an_alter_that_was_refused_or_asks_for_the_same_changes_no_quorum():
@@ -308,13 +342,13 @@ def seen(*pairs, nodes="n1,n2,n3"):
 def test_a_node_that_showed_a_factor_goes_by_no_earlier_one():
     wide = [altered(5, ms=5), write(1, ms=60), check([], ms=300)]
     # n2 may still go by three, and ask two of them, of which one of the three of five has the rows.
-    assert verdict(*wide, factor=5).valid == "unknown"
-    assert found(*wide, factor=5, seen=seen((40, 5))) == [("missed-rows", 10)]
+    assert verdict(*wide, factor=5, start=WIDER).valid == "unknown"
+    assert found(*wide, factor=5, start=WIDER, seen=seen((40, 5))) == [("missed-rows", 10)]
     right = [altered(5, ms=5), write(1, ms=60), check([0, 10, 1], ms=300)]
-    assert verdict(*right, factor=5, seen=seen((40, 5))).valid is True
+    assert verdict(*right, factor=5, start=WIDER, seen=seen((40, 5))).valid is True
     # Its process ended soon after: what it showed was perhaps not on its disk.
     died = ["@70 -- n2 info node-died {}"]
-    assert verdict(wide[0], wide[1], died, wide[2], factor=5, seen=seen((40, 5))).valid == "unknown"
+    assert verdict(wide[0], wide[1], died, wide[2], factor=5, start=WIDER, seen=seen((40, 5))).valid == "unknown"
 
 
 def test_factors_that_nodes_show_in_another_order_are_of_no_order():
