@@ -18,7 +18,7 @@ from schemaquake.checkers.evidence.notes import Notes
 from schemaquake.checkers.findings.explanation import phase_text
 from schemaquake.checkers.quorum.factors import FactorSeries, Moment
 from schemaquake.checkers.quorum.latest import Latest
-from schemaquake.checkers.quorum.operations import Operations
+from schemaquake.checkers.quorum.operations import NOTHING, Operations
 from schemaquake.checkers.quorum.versions import Versions
 from schemaquake.harness.model.verdict import Doubt
 
@@ -99,7 +99,59 @@ def find_under_replicated(operations: Operations, order: Versions, notes: Notes,
             )
         elif len(probes) < nodes and len(older) + nodes - len(probes) > may_lack:
             undecided.setdefault(phase, []).append(operations.keys[operations.key[put]])
-    return Probed(found=found, doubts=list(_describe_undecided(undecided)), judged=judged)
+    certain = {(one.phase, int(operations.key[one.put])) for one in found}
+    lost = [
+        (phase, put)
+        for phase, put in _find_unseen_puts(operations, notes, owed, nodes=nodes)
+        if (phase, int(operations.key[put])) not in certain
+    ]
+    return Probed(
+        found=found, doubts=[*_describe_undecided(undecided), *_describe_unseen(operations, lost)], judged=judged
+    )
+
+
+def _find_unseen_puts(
+    operations: Operations, notes: Notes, owed: npt.NDArray[np.int64], *, nodes: int
+) -> Iterator[tuple[str, int]]:
+    """Yield (phase, put) of acknowledged puts that no read shows, where more nodes than may lack it show what was put before it."""
+    reads = np.concatenate([operations.gets, operations.probes])
+    shown = operations.version[reads[operations.version[reads] != NOTHING]]
+    puts = operations.acknowledged_puts
+    unseen = puts[~np.isin(operations.version[puts], shown)]
+    groups = list(_group_probes(operations, notes))
+    key = np.array([key for _, key, _ in groups], np.int64)
+    begun = np.array([operations.invoked[list(probes.values())].min() for _, _, probes in groups], np.int64)
+    for copies in np.unique(owed[unseen]).tolist():
+        level_puts = unseen[owed[unseen] == copies]
+        latest = Latest(
+            operations.key[level_puts], operations.completed[level_puts], operations.invoked[level_puts]
+        ).before(key, begun)
+        for (phase, _, probes), at in zip(groups, latest.tolist(), strict=True):
+            if at < 0:
+                continue
+            put = int(level_puts[at])
+            earlier = [node for node, probe in probes.items() if _shows_earlier(operations, probe, put)]
+            if len(earlier) > max(nodes - copies, 0):
+                yield phase, put
+
+
+def _shows_earlier(operations: Operations, probe: int, put: int) -> bool:
+    """Return whether a probe shows a value whose put had ended before this put began."""
+    version = operations.version[probe]
+    origin = operations.put[version] if version != NOTHING else -1
+    is_acknowledged = origin >= 0 and operations.acknowledged[origin]
+    return bool(is_acknowledged and operations.completed[origin] < operations.invoked[put])
+
+
+def _describe_unseen(operations: Operations, lost: Sequence[tuple[str, int]]) -> Iterator[Doubt]:
+    if lost:
+        phase, put = lost[0]
+        keys = tuple(dict.fromkeys(operations.keys[operations.key[put]] for _, put in lost))
+        text = (
+            f"{phase_text(phase)} too many nodes show a value from before op {operations.index[put]}, an acknowledged put whose writetime is "
+            "not known, so either the clocks hide it or too few replicas have it"
+        )
+        yield Doubt("undecided", text, keys)
 
 
 def _kinds(operations: Operations) -> Iterator[tuple[str, Moment]]:

@@ -331,6 +331,63 @@ def test_a_later_value_stands_for_the_one_it_replaced() -> None:
     assert judge(*lines, *probes({"n1": (7, 11_000), "n2": (8, 21_000), "n3": (None, None)})).valid is True
 
 
+def test_an_acknowledged_put_that_no_read_shows_any_more_is_doubted() -> None:
+    older, newer = put(0, "n1", 10, 12, 7), put(1, "n2", 20, 22, 8)
+    gone = probes(dict.fromkeys(("n1", "n2", "n3"), (7, 11_000)))
+    verdict = judge(*older, *newer, SETTLED, *gone)
+    (doubt,) = verdict.doubts
+    assert (verdict.valid, doubt.kind, doubt.objects) == ("unknown", "undecided", ("k.q/1",))
+    assert doubt.text.startswith(
+        "after the cluster settled too many nodes show a value from before op 4, an acknowledged put"
+    )
+    two = probes({"n1": (7, 11_000), "n2": (7, 11_000), "n3": (None, None)})
+    assert judge(*older, *newer, SETTLED, *two).valid is not True, "no quorum has the newer one"
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "held"),
+    [
+        pytest.param(
+            put(0, "n1", 10, 12, 7), put(1, "n2", 20, 22, 8), {"n1": 7, "n2": 8, "n3": 8}, id="a quorum has it"
+        ),
+        pytest.param(
+            put(0, "n1", 10, 25, 7), put(1, "n2", 20, 22, 8), dict.fromkeys(("n1", "n2", "n3"), 7), id="both at once"
+        ),
+        pytest.param(
+            put(0, "n1", 10, 12, 7),
+            put(1, "n2", 20, 22, 8, kind="info"),
+            dict.fromkeys(("n1", "n2", "n3"), 7),
+            id="it may have failed",
+        ),
+        pytest.param(
+            put(0, "n1", 10, 12, 7, kind="info"),
+            put(1, "n2", 20, 22, 8),
+            dict.fromkeys(("n1", "n2", "n3"), 7),
+            id="the earlier one may have come late",
+        ),
+        pytest.param(
+            put(0, "n1", 10, 12, 7),
+            put(1, "n2", 895, 950, 8),
+            dict.fromkeys(("n1", "n2", "n3"), 7),
+            id="it ended after the probes began",
+        ),
+        pytest.param(
+            put(0, "n1", 10, 12, 7),
+            put(1, "n2", 20, 22, 8, level="ONE"),
+            {"n1": 7, "n2": 7},
+            id="the third may have it",
+        ),
+    ],
+)
+def test_a_put_that_may_be_missing_or_be_there_is_not(older: list[str], newer: list[str], held: dict[str, int]) -> None:
+    times = {7: 11_000, 8: 21_000}
+    lines = sorted(
+        [*older, *newer, SETTLED, *probes({node: (value, times[value]) for node, value in held.items()})],
+        key=lambda one: int(one[1:].split()[0]),
+    )
+    assert [doubt.text for doubt in judge(*lines).doubts if "writetime is not known" in doubt.text] == []
+
+
 def test_a_probe_that_failed_leaves_open_what_depends_on_it() -> None:
     lines = [*put(0, "n1", 10, 12, 7), SETTLED]
     failed = ['@990 p59 n3 invoke probe k.q/1 {"consistency": "ONE"}', "@991 p59 n3 fail NoHostAvailable"]
