@@ -1,13 +1,15 @@
 """Bank: the total of all accounts never changes.
 
 Judges, key by key, every answered `read` of all balances (`{account: balance}`), where there are `transfer`s.
-A transfer that names other things than the others, or an account that no read shows, is a doubt.
+A transfer that names other things than the others, or an account that no read shows, is a doubt. So is a balance that changes by more than
+all transfers of the account can have moved that began before it was read.
 Finds: `wrong-total`, `negative-balance`. Source: the bank test of the field (Kingsbury): snapshot isolation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -66,6 +68,7 @@ class Bank:
             if strange is not None:
                 text = f"op {strange.index}, a transfer that was acknowledged, does not name an amount and two accounts that reads show, as others do"
                 tally.doubt(Doubt("undecided", text, list_objects(key)))
+            tally.doubt(*_find_unmoved(key, calls, reads))
             judged += len(reads)
             for kind, report in self._findings(key, reads, operations):
                 tally.find(kind, report)
@@ -100,6 +103,49 @@ def _find_strange(transfers: Sequence[PairedOperation], reads: Sequence[PairedOp
     whole = [one.index for one, asked in told if set(_NAMED) <= asked.keys()]
     known = [one.index for one, asked in told if {str(asked.get(name)) for name in _NAMED[:2]} <= accounts]
     return next((one for one, _ in told for good in (whole, known) if good and one.index not in good), None)
+
+
+def _find_unmoved(
+    key: str | None, calls: Iterable[PairedOperation], reads: Sequence[PairedOperation]
+) -> Iterator[Doubt]:
+    """Yield a doubt for the first read that shows a balance which no transfers can have made of those read before.
+
+    Whatever order they had, each transfer moved its amount once or not at all. Not judged where one does not say what it moves.
+    """
+    transfers = [call for call in calls if call.f == "transfer" and call.type != "fail"]
+    accounts = {account for read in reads for account in read.value}
+    if not all(_says_what_it_moves(transfer, accounts) for transfer in transfers):
+        return
+    moved: Counter[str] = Counter()
+    seen: dict[str, tuple[int, int]] = {}
+    begun = deque(sorted(transfers, key=lambda one: one.invoked))
+    for read in sorted(reads, key=lambda one: one.completed or 0):
+        while begun and begun[0].invoked < (read.completed or 0):
+            asked = begun.popleft().argument
+            for account in {str(asked["from"]), str(asked["to"])}:
+                moved[account] += abs(asked["amount"])
+        for account, balance in read.value.items():
+            if type(balance) is not int:
+                continue
+            low, high = seen.get(account, (balance, balance))
+            low, high = seen[account] = min(low, balance), max(high, balance)
+            if high - low > moved[account]:
+                text = (
+                    f"op {read.index} shows {balance} in account {account}, which had between {low} and {high}, and all transfers of it that "
+                    f"began before moved {moved[account]}"
+                )
+                yield Doubt("undecided", text, list_objects(key))
+                return
+
+
+def _says_what_it_moves(transfer: PairedOperation, accounts: Collection[str]) -> bool:
+    """Return whether a transfer names an amount and two of these accounts, and was not answered with others."""
+    asked, told = transfer.argument, transfer.value
+    if not (isinstance(asked, dict) and set(_NAMED) <= asked.keys() and type(asked["amount"]) is int):
+        return False
+    is_known = {str(asked["from"]), str(asked["to"])} <= set(accounts)
+    is_as_asked = not isinstance(told, dict) or all(told.get(name, asked[name]) == asked[name] for name in _NAMED)
+    return is_known and is_as_asked
 
 
 def _sum_balances(balances: Mapping[str, JSON]) -> int | None:

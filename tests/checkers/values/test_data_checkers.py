@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from random import Random
 from types import SimpleNamespace
 
@@ -500,6 +501,61 @@ def test_money_that_was_made_lost_or_overdrawn():
     assert judge(Bank(overdraft=True), *MOVED, *read('{"0":-1,"1":11}')).valid is True
     assert types(judge(Bank(total=9), *MOVED, *read('{"0":7,"1":3}'))) == ["wrong-total"]
     assert judge(Bank(), *read('{"0":7,"1":3}')).valid == "unknown"
+
+
+def transfer(process: int, giver: int, taker: int, amount: int) -> str:
+    return f'p{process} invoke transfer {{"from":{giver},"to":{taker},"amount":{amount}}}'
+
+
+def moved_unasked(*lines: str) -> list[str]:
+    return [doubt.text for doubt in judge(Bank(), *lines).doubts if "all transfers of it" in doubt.text]
+
+
+def test_a_balance_that_no_transfer_can_have_made_is_doubted() -> None:
+    first, asked = read('{"0":10,"1":0,"2":5}'), (transfer(5, 0, 1, 3), "p5 ok")
+    (text,) = moved_unasked(*first, *asked, *read('{"0":6,"1":4,"2":5}'))
+    assert "shows 6 in account 0, which had between 6 and 10, and all transfers of it that began before moved 3" in text
+    assert len(moved_unasked(*first, *asked, *read('{"0":7,"1":2,"2":6}'))) == 1, "nobody named account 2"
+    assert len(moved_unasked(*first, *read('{"0":7,"1":3,"2":5}'), *asked)) == 1, "it was asked for later"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param((transfer(5, 0, 1, 3), "p5 ok", *read('{"0":7,"1":3,"2":5}')), id="it was made"),
+        pytest.param((transfer(5, 0, 1, 3), "p5 ok", *read('{"0":10,"1":0,"2":5}')), id="it is not seen yet"),
+        pytest.param((transfer(5, 0, 1, 3), "p5 info", *read('{"0":7,"1":3,"2":5}')), id="of unknown outcome"),
+        pytest.param((transfer(5, 0, 1, 3), *read('{"0":7,"1":3,"2":5}'), "p5 ok"), id="under way"),
+        pytest.param(
+            (
+                transfer(5, 0, 1, 3),
+                "p5 ok",
+                transfer(5, 1, 0, 2),
+                "p5 ok",
+                *read('{"0":7,"1":3,"2":5}'),
+                *read('{"0":9,"1":1,"2":5}'),
+            ),
+            id="one after another",
+        ),
+        pytest.param((transfer(5, 0, 1, -3), "p5 ok", *read('{"0":13,"1":-3,"2":5}')), id="the other way round"),
+        pytest.param(
+            (transfer(5, 0, 1, 3), 'p5 ok {"from":0,"to":1,"amount":4}', *read('{"0":6,"1":4,"2":5}')),
+            id="answered with another amount",
+        ),
+        pytest.param((transfer(5, 0, 9, 3), "p5 ok", *read('{"0":6,"1":4,"2":5}')), id="an account that no read shows"),
+        pytest.param(
+            ('p5 invoke transfer {"from":0,"to":1}', "p5 ok", *read('{"0":6,"1":4,"2":5}')),
+            id="it does not say how much",
+        ),
+    ],
+)
+def test_a_balance_that_transfers_may_have_made_is_not(lines: Sequence[str]) -> None:
+    assert moved_unasked(*read('{"0":10,"1":0,"2":5}'), *lines) == []
+
+
+def test_a_refused_transfer_moves_nothing() -> None:
+    lines = (*read('{"0":10,"1":0}'), transfer(5, 0, 1, 3), "p5 fail", *read('{"0":7,"1":3}'))
+    assert len(moved_unasked(*lines)) == 1
 
 
 @pytest.mark.parametrize(
