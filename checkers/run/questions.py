@@ -36,8 +36,11 @@ _ALWAYS_HOLDS: Final = ("write", "txn")
 _READINGS: Final = (*sorted(READS), "txn", "read-rows")
 _FINAL: Final = ("settled", "restarted")
 _EXAMPLES: Final = 3
+_AT_LEVELS: Final = ("get", "put", "probe")
+"""Requests that each workload makes at one level of its own."""
+_LEVEL: Final = r'"consistency":\s*"(?P<level>[^"]+)"'
 _SEVERAL: Final = 5
-"""How many reads of a key at one level make a single one at another level strange."""
+"""How many reads of a key, or requests of a kind, at one level make a single one at another level strange."""
 
 _Positions = npt.NDArray[np.int64]
 
@@ -53,6 +56,7 @@ def find_strange_questions(evidence: Evidence) -> Iterator[str]:
     yield from _find_other_writes(asked.filter(acknowledged), answers.filter(acknowledged))
     yield from _find_false_conditions(asked, answers)
     yield from _find_odd_levels(asked)
+    yield from _find_lone_requests(asked)
     yield from _find_one_sided_readings(evidence, evidence.history.take(invocation))
 
 
@@ -140,6 +144,20 @@ def _find_lone_level(key: str | None, levels: Mapping[int, str]) -> Iterator[str
     if [one for _, one in others] == [1] and count >= _SEVERAL:
         lone = next(index for index, level in levels.items() if level != usual)
         yield f"op {lone} read {key} at {levels[lone]}, and {count} other reads of it asked at {usual}"
+
+
+def _find_lone_requests(asked: pa.Table) -> Iterator[str]:
+    """Yield the get, put or probe that asked at another level than all others of its kind, of which there are several."""
+    names = plain(asked.select(["f"]))["f"]
+    for f in _AT_LEVELS:
+        rows = asked.filter(pc.equal(names, f))
+        if len(rows) <= _SEVERAL:
+            continue
+        levels = pc.struct_field(pc.extract_regex(rows["value"], _LEVEL), "level")
+        (usual, count), *others = Counter(levels.to_pylist()).most_common()
+        if [one for _, one in others] == [1] and None not in {usual, others[0][0]}:
+            lone = rows["index"][pc.index(levels, others[0][0]).as_py()].as_py()
+            yield f"op {lone}, a {f}, asked at {others[0][0]}, and all {count} others at {usual}"
 
 
 # ── final readings ───────────────────────────────────────────────────────────────────────────────────────────────────

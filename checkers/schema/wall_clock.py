@@ -20,6 +20,8 @@ _HEX_DIGITS: Final = 32
 _GREGORIAN_MS: Final = 12_219_292_800_000
 """From the beginning of the Gregorian calendar, from which time uuids count, to 1970."""
 _TICKS_A_MS: Final = 10_000
+_DAY_MS: Final = 86_400_000
+_SEVERAL: Final = 3
 _SPREAD_MS: Final = 60_000
 """How far the clocks of machines may be apart without being at fault."""
 
@@ -30,7 +32,9 @@ class WallClock:
     def __init__(self, case: Evidence) -> None:
         """Derive the bounds from the note of the plan, and from the ids of tables that were certainly created once."""
         self._case = case
-        self._earliest = self._latest = case.notes.begins_ms
+        self._noted = self._earliest = self._latest = case.notes.begins_ms
+        self._far: list[float] = []
+        """What ids say that are days away from the note: they are no times, but for several that say the same."""
         for schema in case.readings.schemas:
             for (keyspace, name), table in schema.tables.items():
                 creates = case.changes.creates(SchemaObject("table", keyspace, name))
@@ -40,11 +44,12 @@ class WallClock:
                     self._learn(created, creates[0])
 
     def is_contradicted(self) -> bool:
-        """Tell if the note of the plan and the id of a table are further apart than clocks may be, and an answer may take."""
-        noted = self._case.notes.begins_ms
+        """Tell if the note of the plan and ids of tables are further apart than clocks may be, and an answer may take."""
+        noted = self._noted
         if noted is None or self._earliest is None or self._latest is None:
             return False
-        return max(noted - self._earliest, self._latest - noted) > 2 * _SPREAD_MS
+        are_alike = len(self._far) >= _SEVERAL and max(self._far) - min(self._far) <= 2 * _SPREAD_MS
+        return are_alike or max(noted - self._earliest, self._latest - noted) > 2 * _SPREAD_MS
 
     def _may_be_skewed(self, operation: PairedOperation) -> bool:
         """Tell if a server may have dated the operation by a wrong clock.
@@ -58,6 +63,9 @@ class WallClock:
     def _learn(self, created: float, create: PairedOperation) -> None:
         completed = create.completed or create.invoked
         earliest, latest = created - completed / MS, created - create.invoked / MS
+        if self._noted is not None and abs(latest - self._noted) > _DAY_MS:
+            self._far.append(latest)
+            return
         self._earliest = earliest if self._earliest is None else min(self._earliest, earliest)
         self._latest = latest if self._latest is None else max(self._latest, latest)
 

@@ -136,6 +136,35 @@ def test_a_condition_that_always_holds_is_not_answered_otherwise(f: str, answer:
     assert len(strange(*write(f, '{"v": 5}', answer))) == count
 
 
+def requests(f: str, *levels: str) -> list[str]:
+    """Operations of one worker, answered, at these levels."""
+    answer = ' {"value": null, "writetime": null}' if f != "put" else ""
+    return [
+        line
+        for number, level in enumerate(levels)
+        for line in (
+            f'p7 n1 invoke {f} k.q/{number} {{"value": {number}, "consistency": "{level}"}}',
+            f"p7 n1 ok{answer}",
+        )
+    ]
+
+
+@pytest.mark.parametrize("f", ["get", "put", "probe"])
+def test_one_request_at_another_level_than_all_others_of_its_kind_is_strange(f: str) -> None:
+    def lone(*levels: str) -> list[str]:
+        return [text.partition(", a ")[2] for text in strange(*requests(f, *levels), reads=())]
+
+    usual = ["QUORUM"] * 5
+    assert lone(*usual, "ONE") == [f"{f}, asked at ONE, and all 5 others at QUORUM"]
+    assert lone("ALL", *usual) == [f"{f}, asked at ALL, and all 5 others at QUORUM"]
+    (first,), (last,) = (strange(*requests(f, *levels), reads=()) for levels in (("ALL", *usual), (*usual, "ALL")))
+    assert int(last.split()[1].rstrip(",")) - int(first.split()[1].rstrip(",")) == 10
+    for others in (["QUORUM"], ["ONE", "ONE"], ["ONE", "ALL"]):
+        assert lone(*usual, *others) == [], "a workload may ask at several levels"
+    assert lone(*usual[1:], "ONE") == [], "too few to tell"
+    assert strange(*requests("put", *["ALL"] * 6), *requests("get", *["ONE"] * 6), reads=()) == []
+
+
 @pytest.mark.parametrize("missing", range(len(READS)))
 def test_a_reading_of_one_final_phase_alone_is_strange(missing: int) -> None:
     left = [one for number, one in enumerate(READS) if number != missing]

@@ -138,3 +138,28 @@ def test_a_note_contradicts_an_id_that_is_further_away_than_two_clocks_are(
     assert known.is_contradicted() is is_contradicted
     assert not clock(identity=time_uuid(BORN_MS + 1000 + off_ms))[0].is_contradicted()
     assert not clock(note(400))[0].is_contradicted()
+
+
+@pytest.mark.parametrize(
+    ("off_ms", "is_contradicted"),
+    [
+        ((10**8, -(10**9), 10**10), False),
+        ((10**8, 10**8 + 50_000), False),
+        ((10**8, 10**8 + 50_000, 10**8 - 50_000), True),
+    ],
+)
+def test_ids_that_are_days_away_are_times_if_several_say_the_same(
+    off_ms: Sequence[int], *, is_contradicted: bool
+) -> None:
+    """An id that was made of a name may look like one."""
+    made = [f"@{1000 + number} p{number} n1 invoke create-table k.t{number} a:int*" for number in range(len(off_ms))]
+    answers = [f"@{1300 + number} p{number} n1 ok" for number in range(len(off_ms))]
+    shown = [
+        f"settled n1 table k.t{number} id={time_uuid(BORN_MS + 1100 + off)} a:int*" for number, off in enumerate(off_ms)
+    ]
+    known = WallClock(Evidence.of(judged([note(400), *made, *answers], ["settled n1 keyspace k", *shown])))
+    assert known.is_contradicted() is is_contradicted
+
+
+def test_an_id_that_is_days_away_from_the_note_does_not_widen_what_fits() -> None:
+    assert bounds(clock(note(400), identity=time_uuid(BORN_MS + 10**9))) == (3000 - APART_MS, 3500 + APART_MS)
