@@ -33,8 +33,8 @@ class WallClock:
         """Derive the bounds from the note of the plan, and from the ids of tables that were certainly created once."""
         self._case = case
         self._noted = self._earliest = self._latest = case.notes.begins_ms
-        self._far: list[float] = []
-        """What ids say that are days away from the note: they are no times, but for several that say the same."""
+        self._far: dict[int, float] = {}
+        """What the ids of tables say that are days away from the note, by CREATE: they are no times, but for several that say the same."""
         for schema in case.readings.schemas:
             for (keyspace, name), table in schema.tables.items():
                 creates = case.changes.creates(SchemaObject("table", keyspace, name))
@@ -48,7 +48,8 @@ class WallClock:
         noted = self._noted
         if noted is None or self._earliest is None or self._latest is None:
             return False
-        are_alike = len(self._far) >= _SEVERAL and max(self._far) - min(self._far) <= 2 * _SPREAD_MS
+        far = self._far.values()
+        are_alike = len(far) >= _SEVERAL and max(far) - min(far) <= 2 * _SPREAD_MS
         return are_alike or max(noted - self._earliest, self._latest - noted) > 2 * _SPREAD_MS
 
     def _may_be_skewed(self, operation: PairedOperation) -> bool:
@@ -64,7 +65,7 @@ class WallClock:
         completed = create.completed or create.invoked
         earliest, latest = created - completed / MS, created - create.invoked / MS
         if self._noted is not None and abs(latest - self._noted) > _DAY_MS:
-            self._far.append(latest)
+            self._far[create.index] = latest
             return
         self._earliest = earliest if self._earliest is None else min(self._earliest, earliest)
         self._latest = latest if self._latest is None else max(self._latest, latest)

@@ -157,7 +157,9 @@ def test_ids_that_are_days_away_are_times_if_several_say_the_same(
     shown = [
         f"settled n1 table k.t{number} id={time_uuid(BORN_MS + 1100 + off)} a:int*" for number, off in enumerate(off_ms)
     ]
-    known = WallClock(Evidence.of(judged([note(400), *made, *answers], ["settled n1 keyspace k", *shown])))
+    known = WallClock(
+        Evidence.of(judged([note(400), *made, *answers], ["settled,restarted n1,n2,n3 keyspace k", *shown]))
+    )
     assert known.is_contradicted() is is_contradicted
 
 
