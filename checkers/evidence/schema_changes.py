@@ -28,6 +28,7 @@ _KIND_OF: Final = {
     "rename-field": "type",
 }
 
+_RELATIONS: Final = frozenset({"create-table", "create-view"})
 _MAY_DO_NOTHING: Final = frozenset({"alter-options", "alter-view", "alter-keyspace"})
 """Changes that may give an object what it has."""
 
@@ -172,10 +173,15 @@ class SchemaChanges:
 
 
 def _may_be_no_ops(possible: Sequence[PairedOperation]) -> Collection[int]:
-    """Collect the changes with IF [NOT] EXISTS (by index) that were answered as applied, and may have met one like them before."""
-    alike: dict[tuple[str, SchemaObject, str], list[PairedOperation]] = {}
+    """Collect the changes with IF [NOT] EXISTS (by index) that were answered as applied, and may have met one like them before.
+
+    A CREATE of a view finds a table of its name there, and the other way round: so it is a no-op, too.
+    """
+    alike: dict[tuple[str, str, str, str], list[PairedOperation]] = {}
     for operation in possible:
-        alike.setdefault((operation.f, target(operation), _part(operation)), []).append(operation)
+        subject = target(operation)
+        does = "create-relation" if operation.f in _RELATIONS else operation.f
+        alike.setdefault((does, subject.keyspace, subject.name, _part(operation)), []).append(operation)
     return {
         operation.index
         for several in alike.values()

@@ -13,7 +13,7 @@ Source: the 0.7 document, "Handling Failure" (an instant database); the ScyllaDB
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.node_schemas import NodeSchema
@@ -32,6 +32,8 @@ __all__ = ["Objects", "find_removals"]
 
 _Places: TypeAlias = Mapping[str, frozenset[str]]
 """Phase → nodes."""
+_OTHER_RELATION: Final = {"table": "view", "view": "table"}
+"""The kind of object that may have a name in the place of this one."""
 
 
 class Objects:
@@ -180,7 +182,9 @@ def _vanished(case: Evidence, subject: SchemaObject, gone: _Places) -> Anomaly |
     creates = [
         create
         for create in case.changes.creates(subject)
-        if create.acknowledged and not any(can_follow(removal, create) for removal in removals)
+        if create.acknowledged
+        and not any(can_follow(removal, create) for removal in removals)
+        and not _may_find_another(case.changes, subject, create)
     ]
     if not creates:
         return None
@@ -244,6 +248,14 @@ def _unexplained(case: Evidence, subject: SchemaObject, here: _Places) -> Anomal
             f"{where(here, 'has', 'have')} {subject.kind} {subject.key}.",
         ),
     )
+
+
+def _may_find_another(changes: SchemaChanges, subject: SchemaObject, create: PairedOperation) -> bool:
+    """Tell if IF NOT EXISTS may have found a table in the place of the view that it asked for, or the other way round."""
+    kind = _OTHER_RELATION.get(subject.kind)
+    if kind is None or _certainly_created(create):
+        return False
+    return any(can_follow(create, other) for other in changes.creates(subject._replace(kind=kind)))
 
 
 def _certainly_created(create: PairedOperation) -> bool:

@@ -374,3 +374,18 @@ def test_a_no_op_that_is_answered_as_a_change_has_no_columns(by_log, applied):
     assert bool(accused) == (applied == "true" and not by_log), accused
     alone = (*HISTORY, *(line.replace("k.t", "k.y") for line in again))
     assert kinds(readings, alone), "nobody else made that table, and it is not there"
+
+
+@pytest.mark.parametrize("by_log", [True, False])
+def test_a_view_that_finds_a_table_of_its_name_may_be_answered_as_made(by_log):
+    asked = 'invoke create-view k.t {"base": "b", "primary_key": ["a"], "if_not_exists": true}'
+    readings = reading(LOG if by_log else OLD, "n1,n2,n3", RIGHT)
+
+    def vanished(at, place):
+        view = (f"@{at} p1 n2 {asked}", f'@{at} p1 n2 ok {{"applied": true}}')
+        records = judged([*HISTORY[:place], *view, *HISTORY[place:]], readings)
+        found = Objects().check(records, limit_s=10).anomalies
+        return [one.evidence["absent"] for one in found if one.type == "vanished-object"] != []
+
+    assert vanished(15, len(HISTORY)) is not by_log
+    assert vanished(2, 2), "the table was made later"
