@@ -155,7 +155,9 @@ class Metadata:
 
         schema = carry_out(self.schema, entry.f, entry.value, Making(new_id, entry.now_us))
         before = {table.id: table for table in tables_of(self.schema)}
-        changed = {table.id: entry.epoch for table in tables_of(schema) if before.get(table.id) is not table}
+        # Carried out again, a change makes another object of the same definition; servers compare definitions, too.
+        altered = [table for table in tables_of(schema) if before.get(table.id) is not table]
+        changed = {table.id: entry.epoch for table in altered if before.get(table.id) != table}
         return replace(
             self, epoch=entry.epoch, schema=schema, changed={**self.changed, **changed} if changed else self.changed
         )

@@ -206,6 +206,25 @@ _WITHOUT_A_VOICE = Plan(
     },
 )  # fmt: skip
 """A member without a vote was started again, and asked for no leader: it never heard what was committed."""
+_NAME_OF_A_TABLE = Plan(
+    system="simulated:cassandra-6.0", workloads=("schema-churn",), seed=25456, cluster="simulated", time_limit_s=20.0, rate=16.0,
+    options={
+        "bugs": "none", "fault.seconds": "4", "fault.within": "20", "invariants": "checked", "snapshots": "often",
+        "cut.at": "6.0/paxos/p3@3,6.0/paxos/p3@5",
+        "pause.at": "6.0/commit/k6@8,6.0/commit/k6@11,6.0/paxos/p2@7,6.0/paxos/p2@9,6.0/paxos/p3@6",
+    },
+)  # fmt: skip
+"""CREATE MATERIALIZED VIEW IF NOT EXISTS found a table of that name, and its coordinator, which was behind, took that for its own."""
+_CARRIED_OUT_AGAIN = Plan(
+    system="simulated:cassandra-6.0", workloads=("schema-churn",), seed=30689, cluster="simulated", time_limit_s=20.0, rate=16.0,
+    concurrency=9,
+    options={
+        "bugs": "none", "fault.seconds": "1", "fault.within": "23", "invariants": "checked", "snapshots": "often",
+        "kill.at": "6.0/follow/l7@3:n1,6.0/follow/l7@115,6.0/follow/l8@153,6.0/paxos/p2@5,6.0/follow/l7@6,6.0/follow/l7@4",
+        "slow": "n3-n1:400,n1-n3:400",
+    },
+)  # fmt: skip
+"""A change that was carried out again made an equal definition, which counted as another one."""
 
 
 @pytest.mark.parametrize(
@@ -233,6 +252,8 @@ _WITHOUT_A_VOICE = Plan(
         _HEARD_IN_BETWEEN,
         _KNOWN_BY_AN_EARLIER_ATTEMPT,
         _WITHOUT_A_VOICE,
+        _NAME_OF_A_TABLE,
+        _CARRIED_OUT_AGAIN,
     ],
     ids=lambda plan: str(plan.seed),
 )
