@@ -32,6 +32,8 @@ class TopologyOperation:
     error: str | None = None
     effect: Mapping[str, Any] = field(default_factory=dict)
     """What its end says that it did; empty while it goes on."""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """What it was to do."""
     limit_s: float | None = None
     """The limit of each attempt (s); None: it has none."""
     loses_disk: bool = False
@@ -138,6 +140,7 @@ def _operation(
         outcome=None if end is None else _OUTCOMES[end[0]["type"]],
         error=None if end is None else end[0].get("error"),
         effect=_map(effect),
+        parameters=parameters,
         limit_s=parameters.get("limit_s"),
         loses_disk=bool(parameters.get("loses_disk")) and (end is None or end[0]["type"] != "fail"),
         takes_down=bool(parameters.get("takes_down")),

@@ -87,6 +87,14 @@ _OPERATIONS_NAMED: Final = 8
 """Maximum number of operations that an anomaly links to."""
 LOG_ENTRIES_READ: Final = 10_000
 """Maximum number of log entries read per node to find their kinds: a failing node can repeat an entry a million times."""
+_OUTCOMES: Final = {
+    "ok": ("ok", "✓ ok"),
+    "fail": ("info", "refused"),
+    "info": ("fail", "? unknown"),
+    "": ("fail", "no outcome"),
+}
+"""The style and the word of an operation's outcome."""
+_ANSWER_MOST: Final = 300
 _STYLES: Final = {"valid": "ok", "unknown": "info", "invalid": "fail"}
 """CSS classes by the name of a verdict."""
 _STYLES_OF_LEVELS: Final = {"FATAL": "fail", "ERROR": "fail", "WARN": "info"}
@@ -394,16 +402,6 @@ class _Page:
     files: Sequence[Mapping[str, str]]
     command: str
     command_line: str
-
-
-_OUTCOMES: Final = {
-    "ok": ("ok", "✓ ok"),
-    "fail": ("info", "refused"),
-    "info": ("fail", "? unknown"),
-    "": ("fail", "no outcome"),
-}
-"""The style and the word of an operation's outcome."""
-_ANSWER_MOST: Final = 300
 
 
 def _operation_view(operation: NodeOperation) -> Mapping[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import orjson
 import pyarrow.compute as pc
@@ -87,7 +87,7 @@ def draw_overview(material: Material) -> Overview | None:
     if not versions and not material.chronicle.phases:
         return None
     axis = Axis(0, max(material.duration, 1), PLOT_LEFT, PLOT_RIGHT)
-    down, left = _never_back(material), material.chronicle.left()
+    ends = _ends(material)
     has_faults, has_operations = bool(material.chronicle.faults), bool(material.chronicle.operations)
     operations_y = FAULTS + (ROW if has_faults else 0)
     agreement_y = FAULTS + ROW + 2 + (ROW if has_faults and has_operations else 0)
@@ -108,27 +108,23 @@ def draw_overview(material: Material) -> Overview | None:
         lanes=tuple(
             stretch
             for node, y in rows.items()
-            for stretch in _legible(
-                _lane(axis, node, versions.get(node, []), y, colours, _end(node, down, left)), restarts
-            )
+            for stretch in _legible(_lane(axis, node, versions.get(node, []), y, colours, ends.get(node)), restarts)
         ),
-        agreement=_agreement(axis, versions, {**left, **down}, agreement_y),
+        agreement=_agreement(axis, versions, ends, agreement_y),
         agreement_y=agreement_y + LANE / 2,
         restarts=restarts,
-        finals=tuple(
-            (y + LANE / 2, *_final(versions.get(node, []), _end(node, down, left))) for node, y in rows.items()
-        ),
-        verdict=_in_the_end(versions, down, left),
+        finals=tuple((y + LANE / 2, *_final(versions.get(node, []), ends.get(node))) for node, y in rows.items()),
+        verdict=_in_the_end(versions, ends),
         summary=f"Schema versions of {counted(len(rows), 'node')} over {length_of_time(material.duration / 1e9)}; "
-        f"they differed for {length_of_time(differing)} in all. {_in_the_end(versions, down, left)}.",
+        f"they differed for {length_of_time(differing)} in all. {_in_the_end(versions, ends)}.",
     )
 
 
 def disagreement_s(material: Material) -> float:
     """Return the time during which at least two nodes reported different schema versions, s."""
     versions = _versions(material)
-    down = {**material.chronicle.left(), **_never_back(material)}
-    return sum((end - begin) / 1e9 for begin, end, count in _stretches(versions, down, material.duration) if count > 1)
+    stretches = _stretches(versions, _ends(material), material.duration)
+    return sum((end - begin) / 1e9 for begin, end, count in stretches if count > 1)
 
 
 def _phase(axis: Axis, phase: Phase, number: int) -> Stretch:
@@ -177,23 +173,26 @@ def _versions(material: Material) -> Mapping[str, _Changes]:
     return changes
 
 
-def _never_back(material: Material) -> Mapping[str, int]:
-    """Map each node that did not come back to the time at which its last restart began, ns."""
-    return {node: start.begins for node, start in material.chronicle.never_back().items()}
-
-
 class _End(NamedTuple):
-    """The end of a node's part in the run: the time (ns) and the words for it."""
+    """The end of a node's part in the run: the time (ns), and whether it left, or did not come back."""
 
     time: int
-    words: str
+    has_left: bool
+
+    @property
+    def words(self) -> str:
+        return "left" if self.has_left else "did not start"
 
 
-def _end(node: str, down: Mapping[str, int], left: Mapping[str, int]) -> _End | None:
-    """Return when and how a node's part ended, if it did before the run."""
-    if node in down:
-        return _End(down[node], "did not start")
-    return _End(left[node], "left") if node in left else None
+_Ends: TypeAlias = Mapping[str, _End]
+"""By node its end; the others are there to the end of the run."""
+
+
+def _ends(material: Material) -> _Ends:
+    """Map each node that left, or did not come back from its last restart, to its end."""
+    chronicle = material.chronicle
+    left = {node: _End(time, has_left=True) for node, time in chronicle.left().items()}
+    return left | {node: _End(start.begins, has_left=False) for node, start in chronicle.never_back().items()}
 
 
 def _colours(versions: Mapping[str, _Changes]) -> Mapping[str, int]:
@@ -220,7 +219,7 @@ def _lane(
         stretches.append(Stretch(x, y, width, label, title, f"k{colours[version]}"))
     if end is not None:
         x, _, width = _placed(axis, end.time, None, y)
-        style = "left" if end.words == "left" else "down"
+        style = "left" if end.has_left else "down"
         stretches.append(Stretch(x, y, width, end.words if width > 104 else "", f"{node} {end.words}", style))
     return stretches
 
@@ -241,12 +240,12 @@ def _drawable(axis: Axis, changes: _Changes) -> _Changes:
     return list(by_pixel.values())
 
 
-def _stretches(versions: Mapping[str, _Changes], down: Mapping[str, int], end: int) -> list[tuple[int, int, int]]:
+def _stretches(versions: Mapping[str, _Changes], ends: _Ends, end: int) -> list[tuple[int, int, int]]:
     """Return intervals as (begins, ends, number of different versions). Adjacent intervals with the same number are joined."""
     moments: list[tuple[int, str, str | None]] = [
         (time, node, version) for node, node_changes in versions.items() for time, version in node_changes
     ]
-    moments += [(begins, node, None) for node, begins in down.items()]
+    moments += [(ended.time, node, None) for node, ended in ends.items()]
     moments.sort(key=lambda moment: moment[0])
     claimed: dict[str, str] = {}
     found: list[tuple[int, int, int]] = []
@@ -256,7 +255,7 @@ def _stretches(versions: Mapping[str, _Changes], down: Mapping[str, int], end: i
     ):  # `untils` has one entry more if there are no moments
         if version is None:
             claimed.pop(node, None)
-        elif node not in down or time < down[node]:
+        elif node not in ends or time < ends[node].time:
             claimed[node] = version
         count = len(set(claimed.values()))
         if found and found[-1][2] == count:
@@ -266,18 +265,18 @@ def _stretches(versions: Mapping[str, _Changes], down: Mapping[str, int], end: i
     return found
 
 
-def _agreement(axis: Axis, versions: Mapping[str, _Changes], down: Mapping[str, int], y: float) -> tuple[Stretch, ...]:
+def _agreement(axis: Axis, versions: Mapping[str, _Changes], ends: _Ends, y: float) -> tuple[Stretch, ...]:
     drawn = []
-    for begins, ends, count in _stretches(versions, down, int(axis.ends)):
+    for begins, until, count in _stretches(versions, ends, int(axis.ends)):
         if count == 0:
             continue
-        x, _, width = _placed(axis, begins, ends, y)
+        x, _, width = _placed(axis, begins, until, y)
         if count == 1:
             word, style = "agree", "agree"
         else:
             word, style = f"{count} versions", "differ"
         label = word if width > 7 * len(word) else ""
-        lasted = length_of_time((ends - begins) / 1e9)
+        lasted = length_of_time((until - begins) / 1e9)
         drawn.append(Stretch(x, y, width, label, f"{word} for {lasted}, from {begins / 1e9:.2f} s", style))
     return tuple(drawn)
 
@@ -292,21 +291,21 @@ def _boundary(axis: Axis, restart: NodeStart, rows: Mapping[str, float]) -> Boun
 
 def _final(changes: _Changes, end: _End | None) -> tuple[str, str]:
     if end is not None:
-        return end.words, "down" if end.words != "left" else "unread"
+        return end.words, "unread" if end.has_left else "down"
     return (changes[-1][1][:13], "") if changes else ("no answer", "unread")
 
 
-def _in_the_end(versions: Mapping[str, _Changes], down: Mapping[str, int], left: Mapping[str, int]) -> str:
-    ended = down.keys() | left.keys()
-    claimed = {node_changes[-1][1] for node, node_changes in versions.items() if node_changes and node not in ended}
-    gone = left.keys() - down.keys()
+def _in_the_end(versions: Mapping[str, _Changes], ends: _Ends) -> str:
+    claimed = {node_changes[-1][1] for node, node_changes in versions.items() if node_changes and node not in ends}
+    left = sum(end.has_left for end in ends.values())
+    down = len(ends) - left
     parts: Sequence[str] = [
-        *([f"{counted(len(down), 'node')} did not start"] if down else []),
-        *([f"{counted(len(gone), 'node')} left"] if gone else []),
+        *([f"{counted(down, 'node')} did not start"] if down else []),
+        *([f"{counted(left, 'node')} left"] if left else []),
         *(
             [f"{len(claimed)} versions"]
             if len(claimed) > 1
-            else ["the others agree" if ended else "all agree"]
+            else ["the others agree" if ends else "all agree"]
             if claimed
             else []
         ),

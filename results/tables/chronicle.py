@@ -15,6 +15,8 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from schemaquake.checkers.evidence.notes import read_notes
+from schemaquake.checkers.evidence.topology_operations import TopologyOperation, read_operations
 from schemaquake.harness.model.membership import GONE
 from schemaquake.harness.model.operation import NEMESIS
 from schemaquake.harness.model.protocols import Boot
@@ -69,7 +71,7 @@ class NodeOperation:
     """`ok`, `fail`, `info`, or empty without one."""
     nodes: tuple[str, ...] = ()
     about: str = ""
-    """The system that a node becomes, the kind of maintenance, or the factor of a keyspace; empty if there is nothing to say."""
+    """The system that a node becomes, or the kind of maintenance; empty if there is nothing to say."""
     becomes: str = ""
     """The system that the node became, of an acknowledged upgrade; or empty."""
     members: Mapping[str, str] = field(default_factory=dict)
@@ -171,7 +173,7 @@ def chronicle_of(history: pa.Table) -> Chronicle:
     return Chronicle(
         phases=_phases(notes, settlings, end),
         faults=_faults(notes),
-        operations=_operations(history),
+        operations=tuple(map(_operation, read_operations(read_notes(history)))),
         starts=tuple(_start(time, node, note) for time, node, note in _node_notes(notes, "node-start")),
         settlings=settlings,
         ended_early=_ended_early(notes),
@@ -254,40 +256,20 @@ def _faults(notes: Sequence[_Note]) -> tuple[FaultWindow, ...]:
     return tuple(sorted(windows, key=lambda window: window.begins))
 
 
-def _operations(history: pa.Table) -> tuple[NodeOperation, ...]:
-    """Pair the invocations and outcomes of operations on nodes, by their number."""
-    events = history.filter(pc.equal(history.column("process"), NEMESIS))
-    table = plain(events.select(["time", "type", "f", "value", "error"]))
-    begun: dict[Any, tuple[Mapping[str, Any], Mapping[str, Any]]] = {}
-    ended: dict[Any, tuple[Mapping[str, Any], Mapping[str, Any]]] = {}
-    for row in table.to_pylist():
-        value = None if row["value"] is None else orjson.loads(row["value"])
-        if isinstance(value, dict) and "operation" in value and isinstance(value.get("parameters"), dict):
-            (begun if row["type"] == "invoke" else ended).setdefault(value["operation"], (row, value))
-    return tuple(_operation(*begun[number], *ended.get(number, (None, {}))) for number in begun)
-
-
-def _operation(
-    begin: Mapping[str, Any], asked: Mapping[str, Any], end: Mapping[str, Any] | None, outcome_value: Mapping[str, Any]
-) -> NodeOperation:
-    noted = outcome_value.get("effect")
-    effect: Mapping[str, Any] = noted if isinstance(noted, dict) else {}
-    listed = effect.get("attempts")
-    attempts = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
-    outcome = "" if end is None else str(end["type"])
-    answer = str((end or {}).get("error") or (attempts[-1].get("answer") if attempts else "") or "")
-    parameters = asked["parameters"]
+def _operation(one: TopologyOperation) -> NodeOperation:
+    is_made = one.outcome == "ok"
+    answer = str(one.error or (one.attempts[-1].get("answer") if one.attempts else "") or "")
     return NodeOperation(
-        nemesis=str(begin["f"]),
-        begins=begin["time"],
-        ends=None if end is None else end["time"],
-        outcome=outcome,
-        nodes=tuple(map(str, asked.get("nodes") or ())),
-        about=_about(parameters),
-        becomes=str(effect.get("system") or "") if outcome == "ok" and "to" in parameters else "",
-        members=becomes if outcome == "ok" and isinstance(becomes := asked.get("becomes"), dict) else {},
-        commands=tuple(dict.fromkeys(str(one["command"]) for one in attempts if one.get("command"))),
-        answer="" if outcome == "ok" else answer,
+        nemesis=one.f,
+        begins=one.invoked,
+        ends=one.completed,
+        outcome=one.outcome or "",
+        nodes=one.nodes,
+        about=_about(one.parameters),
+        becomes=str(one.effect.get("system") or "") if is_made and "to" in one.parameters else "",
+        members=one.becomes if is_made else {},
+        commands=tuple(dict.fromkeys(str(each["command"]) for each in one.attempts if each.get("command"))),
+        answer="" if is_made else answer,
     )
 
 
