@@ -81,3 +81,19 @@ def simulate(folder: Path, workload: str, *nemeses: str, **named) -> SimulatedRu
     store = Store(carry_out(plan_of(workload, *nemeses, **named), folder))
     store.recover()
     return SimulatedRun(store.folder, judge(store, engine="local"))
+
+
+def simulate_a_join(folder: Path, **named) -> SimulatedRun:
+    """A fifth node joins four, and takes over rows of one replica each, which are written all the while."""
+    return simulate(
+        folder,
+        "quorum",
+        "bootstrap",
+        nodes=4,
+        spares=1,
+        replication_factor=1,
+        seed=2,
+        rate=60,
+        time_limit_s=20,
+        **named,
+    )

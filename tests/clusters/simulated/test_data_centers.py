@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import orjson
 import pytest
-from simulated_runs import SCYLLA, SIX, plan_of, simulate
+from simulated_runs import SCYLLA, SIX, plan_of, simulate, simulate_a_join
 
 from schemaquake.clusters.simulated.ring import Ring, strategy_of, total_of
 from schemaquake.clusters.simulated.slow_links import parse_slow_links
@@ -182,20 +182,7 @@ def test_at_each_quorum_no_side_of_a_cut_takes_a_row(tmp_path):
     ("bugs", "found"), [({"bug": "unstreamed"}, {"missed-quorum-write"}), ({"bugs": "none"}, set())]
 )
 def test_a_row_that_is_not_streamed_within_a_data_centre_is_missed_there(tmp_path, bugs, found):
-    run = simulate(
-        tmp_path,
-        "quorum",
-        "bootstrap",
-        system=SIX,
-        nodes=4,
-        data_centers=2,
-        spares=1,
-        replication_factor=1,
-        seed=2,
-        rate=60,
-        time_limit_s=20,
-        options={"consistency": "LOCAL_QUORUM", **bugs},
-    )
+    run = simulate_a_join(tmp_path, system=SIX, data_centers=2, options={"consistency": "LOCAL_QUORUM", **bugs})
     assert set(run.types) == found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import orjson
 import pytest
-from simulated_runs import FIVE, SCYLLA, SIX, plan_of, simulate
+from simulated_runs import FIVE, SCYLLA, SIX, plan_of, simulate, simulate_a_join
 
 from schemaquake.clusters.simulated.ring import Ring, strategy_of
 from schemaquake.clusters.simulated.topology import FACTORS, Moving, even_topology, factors_of
@@ -145,18 +145,5 @@ def test_placements_follow_racks_while_nodes_come_and_go(tmp_path, system, nemes
     ("bugs", "found"), [({"bug": "unstreamed"}, {"missed-quorum-write"}), ({"bugs": "none"}, set())]
 )
 def test_a_row_that_is_not_streamed_within_a_rack_is_missed(tmp_path, bugs, found):
-    run = simulate(
-        tmp_path,
-        "quorum",
-        "bootstrap",
-        system=SIX,
-        nodes=4,
-        racks=2,
-        spares=1,
-        replication_factor=1,
-        seed=2,
-        rate=60,
-        time_limit_s=20,
-        options=dict(bugs),
-    )
+    run = simulate_a_join(tmp_path, system=SIX, racks=2, options=bugs)
     assert set(run.types) == found
