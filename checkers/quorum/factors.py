@@ -169,8 +169,7 @@ class FactorSeries:
         `lost` replicas lost their disk in between. Raises HistoryError for an unknown level.
         """
         ways = (
-            held.copies - lost > 0
-            and held.copies - lost + self._count_answers(read, end) > min(self.factors[end], self._nodes)
+            held.copies - lost > 0 and held.copies - lost + self._count_answers(read, end) > self._count_replicas(end)
             for begin in range(by.low, by.high + 1)
             for end in range(read_by.low, read_by.high + 1)
             for held in self._carry(write, begin, end, by, read_by, certain=certain)
@@ -195,21 +194,21 @@ class FactorSeries:
         """Render the whole series: `3, 4 and 3`."""
         return listing(map(str, self.factors))
 
-    def _count_answers(self, level: str, at: int) -> int:
-        """Count the replicas that answer a request at this level by the factor at this position. Raises HistoryError."""
-        factor = self.factors[at]
-        return min(count_replicas(level, factor), factor, self._nodes)
-
-    def _repair(self, held: _Held, at: int) -> _Held:
-        return held.repaired(min(self.factors[at], self._nodes))
-
     # ── ways ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _count_replicas(self, at: int) -> int:
+        """Count the replicas of a row by the factor at this position."""
+        return min(self.factors[at], self._nodes)
+
+    def _count_answers(self, level: str, at: int) -> int:
+        """Count those of them that answer a request at this level. Raises HistoryError."""
+        return min(count_replicas(level, self.factors[at]), self._count_replicas(at))
 
     def _carry(
         self, level: str, begin: int, end: int, by: Moment, read_by: Moment, *, certain: bool
     ) -> frozenset[_Held]:
         """Return the copies that may be left, on each way from the factor of a write to that of a read."""
-        held = _Held(self._count_answers(level, begin), min(self.factors[begin], self._nodes))
+        held = _Held(self._count_answers(level, begin), self._count_replicas(begin))
         key = (held, begin, end, by, read_by, certain)
         if key not in self._carried:
             self._carried[key] = self._follow_ways(held, begin, end, by, read_by, certain=certain)
@@ -228,11 +227,11 @@ class FactorSeries:
             for number, repair in enumerate(self._repairs)
             if by.until <= number < read_by.since and (repair.certain or not certain)
         }
-        states = {self._repair(held, begin) if begin in repaired else held}
+        states = {held.repaired(self._count_replicas(begin)) if begin in repaired else held}
         for at in range(begin + 1, end + 1):
             made = {state.within(factors[at]) for state in states}
             if at in repaired:
-                made = {self._repair(state, at) for state in made}
+                made = {state.repaired(self._count_replicas(at)) for state in made}
             # A change of unknown outcome may have been left out, unless it is the one that the read went by.
             states = made if self._changes[at].certain or at == end else made | states
         return frozenset(states)
@@ -383,7 +382,7 @@ def _factor_of(document: JSON) -> int | None:
 
 
 def _count_nodes(evidence: Evidence) -> int:
-    """Count the nodes of a cluster that nobody joins or leaves; without a bound if some may, or the members are not known."""
+    """Count the nodes of a cluster without joins and departures; no bound for any other one, or if the members are not known."""
     membership = evidence.notes.membership
     serving = [state for state in membership.initial.values() if state in SERVING]
     return len(serving) if serving and not membership.changes else sys.maxsize

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,9 @@ from schemaquake.checkers.quorum.versions import Versions
 from schemaquake.harness.model.verdict import Doubt
 
 __all__ = ["Probed", "UnderReplicated", "find_under_replicated"]
+
+_Group: TypeAlias = tuple[str, int, Mapping[str, int]]
+"""The phase, the key, and by node the last answered probe of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +81,9 @@ def find_under_replicated(operations: Operations, order: Versions, notes: Notes,
     found: list[UnderReplicated] = []
     undecided: dict[str, list[str]] = {}
     judged = 0
-    for phase, put, probes in _find_owed_puts(operations, order, notes, owed):
+    groups = list(_group_probes(operations, notes))
+    puts = operations.acknowledged_puts
+    for phase, put, probes in _find_latest(operations, groups, puts, owed, order.low[operations.version[puts]]):
         judged += 1
         older = [
             node for node in probes if order.high[operations.version[probes[node]]] < order.low[operations.version[put]]
@@ -102,7 +108,7 @@ def find_under_replicated(operations: Operations, order: Versions, notes: Notes,
     certain = {(one.phase, int(operations.key[one.put])) for one in found}
     lost = [
         (phase, put)
-        for phase, put in _find_unseen_puts(operations, notes, owed, nodes=nodes)
+        for phase, put in _find_unseen_puts(operations, groups, owed, nodes=nodes)
         if (phase, int(operations.key[put])) not in certain
     ]
     return Probed(
@@ -111,28 +117,17 @@ def find_under_replicated(operations: Operations, order: Versions, notes: Notes,
 
 
 def _find_unseen_puts(
-    operations: Operations, notes: Notes, owed: npt.NDArray[np.int64], *, nodes: int
+    operations: Operations, groups: Sequence[_Group], owed: npt.NDArray[np.int64], *, nodes: int
 ) -> Iterator[tuple[str, int]]:
     """Yield (phase, put) of acknowledged puts that no read shows, where more nodes than may lack it show what was put before it."""
     reads = np.concatenate([operations.gets, operations.probes])
     shown = operations.version[reads[operations.version[reads] != NOTHING]]
     puts = operations.acknowledged_puts
     unseen = puts[~np.isin(operations.version[puts], shown)]
-    groups = list(_group_probes(operations, notes))
-    key = np.array([key for _, key, _ in groups], np.int64)
-    begun = np.array([operations.invoked[list(probes.values())].min() for _, _, probes in groups], np.int64)
-    for copies in np.unique(owed[unseen]).tolist():
-        level_puts = unseen[owed[unseen] == copies]
-        latest = Latest(
-            operations.key[level_puts], operations.completed[level_puts], operations.invoked[level_puts]
-        ).before(key, begun)
-        for (phase, _, probes), at in zip(groups, latest.tolist(), strict=True):
-            if at < 0:
-                continue
-            put = int(level_puts[at])
-            earlier = [node for node, probe in probes.items() if _shows_earlier(operations, probe, put)]
-            if len(earlier) > max(nodes - copies, 0):
-                yield phase, put
+    for phase, put, probes in _find_latest(operations, groups, unseen, owed, operations.invoked[unseen]):
+        earlier = [node for node, probe in probes.items() if _shows_earlier(operations, probe, put)]
+        if len(earlier) > max(nodes - int(owed[put]), 0):
+            yield phase, put
 
 
 def _shows_earlier(operations: Operations, probe: int, put: int) -> bool:
@@ -160,25 +155,26 @@ def _kinds(operations: Operations) -> Iterator[tuple[str, Moment]]:
     yield from ((names[kind], moment) for kind, moment in enumerate(operations.moments))
 
 
-def _find_owed_puts(
-    operations: Operations, order: Versions, notes: Notes, owed: npt.NDArray[np.int64]
+def _find_latest(
+    operations: Operations,
+    groups: Sequence[_Group],
+    puts: npt.NDArray[np.int64],
+    owed: npt.NDArray[np.int64],
+    weight: npt.NDArray[np.int64],
 ) -> Iterator[tuple[str, int, Mapping[str, int]]]:
-    """Yield (phase, put, node → probe) with the latest put of each key and level that had ended before the probes."""
-    groups = list(_group_probes(operations, notes))
+    """Yield (phase, put, node → probe) with the latest of these puts, by `weight`, of each key and level that had ended before the probes."""
     key = np.array([key for _, key, _ in groups], np.int64)
     begun = np.array([operations.invoked[list(probes.values())].min() for _, _, probes in groups], np.int64)
-    puts = operations.acknowledged_puts
     for copies in np.unique(owed[puts]).tolist():
-        level_puts = puts[owed[puts] == copies]
-        latest = Latest(
-            operations.key[level_puts], operations.completed[level_puts], order.low[operations.version[level_puts]]
-        ).before(key, begun)
-        for (phase, _, probes), latest_put in zip(groups, latest.tolist(), strict=True):
-            if latest_put >= 0:
-                yield phase, int(level_puts[latest_put]), probes
+        is_level = owed[puts] == copies
+        level_puts = puts[is_level]
+        latest = Latest(operations.key[level_puts], operations.completed[level_puts], weight[is_level])
+        for (phase, _, probes), at in zip(groups, latest.before(key, begun).tolist(), strict=True):
+            if at >= 0:
+                yield phase, int(level_puts[at]), probes
 
 
-def _group_probes(operations: Operations, notes: Notes) -> Iterator[tuple[str, int, Mapping[str, int]]]:
+def _group_probes(operations: Operations, notes: Notes) -> Iterator[_Group]:
     """Yield (phase, key, node → its last answered probe) for every probed key, in order of the phases.
 
     Probes before any final phase, and those of a history without notes of phases, count as the first phase.
