@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from schemaquake.checkers.evidence.operations import PairedOperation
-from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
+from schemaquake.harness.ddl.schema_changes import RELATIONS, SCHEMA_CHANGES
 from schemaquake.harness.model.records import keyspace_of
 
 __all__ = ["SchemaChanges", "SchemaObject", "can_follow", "certainly_applied", "surely_changed", "target"]
@@ -28,7 +28,7 @@ _KIND_OF: Final = {
     "rename-field": "type",
 }
 
-_RELATIONS: Final = frozenset({"create-table", "create-view"})
+_CREATES_RELATION: Final = frozenset(f"create-{kind}" for kind in RELATIONS)
 _MAY_DO_NOTHING: Final = frozenset({"alter-options", "alter-view", "alter-keyspace"})
 """Changes that may give an object what it has."""
 
@@ -180,7 +180,7 @@ def _may_be_no_ops(possible: Sequence[PairedOperation]) -> Collection[int]:
     alike: dict[tuple[str, str, str, str], list[PairedOperation]] = {}
     for operation in possible:
         subject = target(operation)
-        does = "create-relation" if operation.f in _RELATIONS else operation.f
+        does = "create-relation" if operation.f in _CREATES_RELATION else operation.f
         alike.setdefault((does, subject.keyspace, subject.name, _part(operation)), []).append(operation)
     return {
         operation.index

@@ -191,7 +191,7 @@ def _find_foreign_keyspaces(evidence: Evidence) -> Iterator[str]:
 
 
 def _find_new_keyspaces(evidence: Evidence) -> Iterator[str]:
-    """Yield the keyspaces that somebody else made: no operation concerns them, and no reading before the final ones has them.
+    """Yield the keyspaces of unknown origin, without an operation or a reading before the final ones.
 
     One that is older than the run is in its first readings.
     """

@@ -140,10 +140,9 @@ def _find_odd_levels(asked: pa.Table) -> Iterator[str]:
 
 def _find_lone_level(key: str | None, levels: Mapping[int, str]) -> Iterator[str]:
     """Yield the read of a key that asked at another level than all others. Where reads ask at several, each is asked more than once."""
-    (usual, count), *others = Counter(levels.values()).most_common() or [("", 0)]
-    if [one for _, one in others] == [1] and count >= _SEVERAL:
-        lone = next(index for index, level in levels.items() if level != usual)
-        yield f"op {lone} read {key} at {levels[lone]}, and {count} other reads of it asked at {usual}"
+    if (found := _find_lone(levels)) is not None:
+        lone, usual = found
+        yield f"op {lone} read {key} at {levels[lone]}, and {len(levels) - 1} other reads of it asked at {usual}"
 
 
 def _find_lone_requests(asked: pa.Table) -> Iterator[str]:
@@ -151,13 +150,21 @@ def _find_lone_requests(asked: pa.Table) -> Iterator[str]:
     names = plain(asked.select(["f"]))["f"]
     for f in _AT_LEVELS:
         rows = asked.filter(pc.equal(names, f))
-        if len(rows) <= _SEVERAL:
+        if not len(rows):
             continue
-        levels = pc.struct_field(pc.extract_regex(rows["value"], _LEVEL), "level")
-        (usual, count), *others = Counter(levels.to_pylist()).most_common()
-        if [one for _, one in others] == [1] and None not in {usual, others[0][0]}:
-            lone = rows["index"][pc.index(levels, others[0][0]).as_py()].as_py()
-            yield f"op {lone}, a {f}, asked at {others[0][0]}, and all {count} others at {usual}"
+        named = pc.struct_field(pc.extract_regex(rows["value"], _LEVEL), "level").to_pylist()
+        levels = dict(zip(rows["index"].to_pylist(), named, strict=True))
+        if (found := _find_lone(levels)) is not None and None not in {levels[found[0]], found[1]}:
+            yield f"op {found[0]}, a {f}, asked at {levels[found[0]]}, and all {len(levels) - 1} others at {found[1]}"
+
+
+def _find_lone(levels: Mapping[int, str | None]) -> tuple[int, str | None] | None:
+    """Return the operation whose level no other one has, and that of all others, if these are several and have one; or None."""
+    counts = Counter(levels.values()).most_common()
+    if [count for _, count in counts[1:]] != [1] or counts[0][1] < _SEVERAL:
+        return None
+    usual = counts[0][0]
+    return next(index for index, level in levels.items() if level != usual), usual
 
 
 # ── final readings ───────────────────────────────────────────────────────────────────────────────────────────────────

@@ -10,9 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-import orjson
-import pyarrow.compute as pc
-
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.node_schemas import PHASES
 from schemaquake.checkers.evidence.operations import PairedOperation
@@ -67,18 +64,16 @@ def _is_between(first: _Reading, change: PairedOperation, last: _Reading) -> boo
 
 def _read(evidence: Evidence) -> dict[str, Sequence[_Reading]]:
     """Read the versions of each node that shows no epochs, in order of time; a reading began after the one before it had ended."""
-    table = evidence.observations
-    rows = table.filter(pc.and_(pc.equal(table["kind"], "version"), table["error"].is_null())).sort_by("time")
     found: dict[str, list[_Reading]] = {}
     with_epochs = set()
-    for row in rows.select(["time", "phase", "node", "id", "definition"]).to_pylist():
-        node, time = row["node"], row["time"]
-        if (orjson.loads(row["definition"] or "{}") or {}).get("epoch") is not None:
+    for sighting in evidence.sightings("version"):
+        node, shown = sighting.node, sighting.definition
+        if isinstance(shown, dict) and shown.get("epoch") is not None:
             with_epochs.add(node)
         readings = found.setdefault(node, [])
         begins = readings[-1].ends if readings else 0
-        if row["phase"] in PHASES:
-            begins = max(begins, evidence.begins.get((row["phase"], node), begins))
-        if row["id"] is not None:
-            readings.append(_Reading(begins, time, row["id"]))
+        if sighting.phase in PHASES:
+            begins = max(begins, evidence.begins.get((sighting.phase, node), begins))
+        if sighting.id is not None:
+            readings.append(_Reading(begins, sighting.time, sighting.id))
     return {node: readings for node, readings in found.items() if node not in with_epochs}

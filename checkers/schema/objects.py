@@ -13,18 +13,25 @@ Source: the 0.7 document, "Handling Failure" (an instant database); the ScyllaDB
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.node_schemas import NodeSchema
 from schemaquake.checkers.evidence.operations import PairedOperation
-from schemaquake.checkers.evidence.schema_changes import SchemaChanges, SchemaObject, can_follow, target
+from schemaquake.checkers.evidence.schema_changes import (
+    SchemaChanges,
+    SchemaObject,
+    can_follow,
+    certainly_applied,
+    target,
+)
 from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import names, where
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.schema.judge import Findings, doubt_free_text, judge
 from schemaquake.harness.ddl.cql import indexed_column
+from schemaquake.harness.ddl.schema_changes import RELATIONS
 from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Anomaly, Verdict
 
@@ -32,8 +39,6 @@ __all__ = ["Objects", "find_removals"]
 
 _Places: TypeAlias = Mapping[str, frozenset[str]]
 """Phase → nodes."""
-_OTHER_RELATION: Final = {"table": "view", "view": "table"}
-"""The kind of object that may have a name in the place of this one."""
 
 
 class Objects:
@@ -230,7 +235,7 @@ def find_removals(changes: SchemaChanges, subject: SchemaObject) -> Sequence[Pai
 def _unexplained(case: Evidence, subject: SchemaObject, here: _Places) -> Anomaly | None:
     """Find an object without a CREATE in a keyspace that this history created: elsewhere it may be older than the run."""
     keyspace = SchemaObject("keyspace", subject.keyspace, "")
-    births = [create for create in case.changes.creates(keyspace) if _certainly_created(create)]
+    births = [create for create in case.changes.creates(keyspace) if certainly_applied(create)]
     if not here or not births or subject == keyspace:
         return None
     if case.changes.creates(subject):
@@ -252,17 +257,10 @@ def _unexplained(case: Evidence, subject: SchemaObject, here: _Places) -> Anomal
 
 def _may_find_another(changes: SchemaChanges, subject: SchemaObject, create: PairedOperation) -> bool:
     """Tell if IF NOT EXISTS may have found a table in the place of the view that it asked for, or the other way round."""
-    kind = _OTHER_RELATION.get(subject.kind)
-    if kind is None or _certainly_created(create):
+    if subject.kind not in RELATIONS or certainly_applied(create):
         return False
-    return any(can_follow(create, other) for other in changes.creates(subject._replace(kind=kind)))
-
-
-def _certainly_created(create: PairedOperation) -> bool:
-    if not create.acknowledged:
-        return False
-    answer = create.value if isinstance(create.value, dict) else {}
-    return not create.argument.get("if_not_exists") or answer.get("applied") is True
+    others = (subject._replace(kind=kind) for kind in RELATIONS - {subject.kind})
+    return any(can_follow(create, one) for other in others for one in changes.creates(other))
 
 
 def _no_request(failed: Sequence[PairedOperation]) -> str:

@@ -13,15 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-import orjson
-import pyarrow.compute as pc
-
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import surely_changed
 from schemaquake.checkers.findings.explanation import seconds
 
-__all__ = ["list_untimely", "node_of_source"]
+__all__ = ["list_untimely", "node_of_source", "read_epochs"]
 
 
 class _Entry(NamedTuple):
@@ -48,7 +45,7 @@ def list_untimely(entries: Mapping[int, str], evidence: Evidence) -> Iterator[st
             )
             return
         latest = entry if latest is None else max(latest, entry, key=lambda one: one.begins)
-    for time, node, shown in _read_epochs(evidence):
+    for time, node, shown in read_epochs(evidence):
         early = next((entry for entry in dated if entry.epoch <= shown and entry.begins > time), None)
         if early is not None:
             yield (
@@ -94,9 +91,11 @@ def _date(entries: Mapping[int, str], evidence: Evidence) -> Sequence[_Entry]:
     return sorted(found)
 
 
-def _read_epochs(evidence: Evidence) -> Sequence[tuple[int, str, int]]:
+def read_epochs(evidence: Evidence) -> Sequence[tuple[int, str, int]]:
     """Read the epochs that nodes showed as (time in ns, node, epoch), in order of time."""
-    table = evidence.observations
-    rows = table.filter(pc.equal(table["kind"], "version")).select(["time", "node", "definition"]).to_pylist()
-    shown = [(row["time"], row["node"], (orjson.loads(row["definition"] or "{}") or {}).get("epoch")) for row in rows]
-    return sorted((time, node, epoch) for time, node, epoch in shown if epoch is not None)
+    shown = (
+        (sighting.time, sighting.node, sighting.definition.get("epoch"))
+        for sighting in evidence.sightings("version")
+        if isinstance(sighting.definition, dict)
+    )
+    return [(time, node, epoch) for time, node, epoch in shown if epoch is not None]

@@ -36,7 +36,7 @@ from schemaquake.checkers.findings.explanation import listing, phase_text
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.findings.tally import Tally
 from schemaquake.checkers.topology.accounts import PHASES
-from schemaquake.checkers.topology.log_times import list_untimely, node_of_source
+from schemaquake.checkers.topology.log_times import list_untimely, node_of_source, read_epochs
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.model.records import Records, keyspace_of
 from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict
@@ -113,9 +113,9 @@ class MetadataLog:
             text = f"{phase_text(log.phase)} the log of {log.node} has entries that are no epoch, kind and id"
             tally.doubt(Doubt("unread", text))
         tally.doubt(*(Doubt("undecided", text) for text in (*_list_shared_ids(logs), *_list_strangers(logs, evidence))))
-        tally.doubt(
-            *_list_without_log(shown, evidence), *_list_disordered(logs, evidence), *_list_untimely(logs, evidence)
-        )
+        tally.doubt(*_list_without_log(shown, evidence))
+        if _are_one_by_one(evidence):
+            tally.doubt(*_list_disordered(logs), *_list_untimely(logs, evidence))
         tally.judge(*_find_forks(logs))
         snapshots = {entry.epoch for log in logs for entry in log.entries if entry.kind in _SNAPSHOTS}
         for log in logs:
@@ -202,13 +202,11 @@ def _list_strangers(logs: Sequence[_Log], evidence: Evidence) -> Iterator[str]:
         yield f"the ring was changed while the run went on, and not by it: {listing(entry.text() for entry in strangers)}"
 
 
-def _list_disordered(logs: Sequence[_Log], evidence: Evidence) -> Iterator[Doubt]:
+def _list_disordered(logs: Sequence[_Log]) -> Iterator[Doubt]:
     """Yield a doubt for each node whose changes of the schema are in the log in another order than it asked for them.
 
     Each node counts its entries up as it asks for them, and here no client asked a node for two changes at once.
     """
-    if not _are_one_by_one(evidence):
-        return
     strange: dict[str, set[_Entry]] = {}
     for log in logs:
         last: dict[str, tuple[int, _Entry]] = {}
@@ -228,8 +226,6 @@ def _list_disordered(logs: Sequence[_Log], evidence: Evidence) -> Iterator[Doubt
 
 def _list_untimely(logs: Sequence[_Log], evidence: Evidence) -> Iterator[Doubt]:
     """Yield a doubt if the order of the log contradicts the times at which clients asked for its changes."""
-    if not _are_one_by_one(evidence):
-        return
     entries = {entry for log in logs for entry in log.entries if entry.kind in _SCHEMA}
     # An id that is there again is one change, carried out again without an effect.
     first: dict[str, int] = {}
@@ -285,14 +281,10 @@ def _epoch_of_first_change(evidence: Evidence) -> int | None:
     for change in evidence.changes.all:
         if change.acknowledged and change.completed is not None and change.invoked > booted:
             acked[change.node] = min(change.completed, acked.get(change.node, change.completed))
-    table = evidence.observations
-    rows = table.filter(pc.equal(table["kind"], "version")).select(["time", "node", "definition"]).to_pylist()
-    shown = [
-        orjson.loads(row["definition"]).get("epoch")
-        for row in rows
-        if row["definition"] is not None and row["time"] > acked.get(row["node"], row["time"])
-    ]
-    return min((epoch for epoch in shown if epoch is not None), default=None)
+    return min(
+        (epoch for time, node, epoch in read_epochs(evidence) if time > acked.get(node, time)),
+        default=None,
+    )
 
 
 def _find_forks(logs: Sequence[_Log]) -> Iterator[Anomaly]:

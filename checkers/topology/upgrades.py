@@ -206,7 +206,7 @@ def _judge_change(
 
 
 def _doubt_text(text: PairedOperation, upgrades: Upgrades) -> Iterator[Doubt]:
-    """Yield the statement in free text that was taken although a change was to be refused: nobody asked what it changed."""
+    """Yield the statement in free text that a node took at a time when changes were to be refused."""
     if text.completed is None or not text.acknowledged:
         return
     if upgrades.promise_on(text.node, text.invoked, text.completed) == "refused":

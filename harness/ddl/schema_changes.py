@@ -43,6 +43,7 @@ __all__ = [
     "CREATES",
     "DROPS",
     "NAMESPACES",
+    "RELATIONS",
     "SCHEMA_CHANGES",
     "add_column",
     "add_field",
@@ -96,6 +97,8 @@ NAMESPACES: Final[Mapping[str, str]] = {
     "index": "index",
 }
 """Kind of object → those with which it shares the names of a keyspace."""
+RELATIONS: Final = frozenset(kind for kind, shared in NAMESPACES.items() if shared == "relation")
+"""The kinds of objects that have rows."""
 
 SCHEMA_CHANGES: Final = CREATES | DROPS | ALTERS
 
