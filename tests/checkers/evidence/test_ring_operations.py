@@ -40,6 +40,7 @@ def test_an_operation_is_its_begin_and_its_end() -> None:
         completed=5,
         outcome="ok",
         effect=effect,
+        parameters={"limit_s": 60.0},
         limit_s=60.0,
     )
     assert (found.attempts, found.token, found.ends_ns) == ([{"outcome": "ok"}], "42", 5)
