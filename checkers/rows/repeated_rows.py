@@ -12,7 +12,6 @@ another definition).
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -64,9 +63,12 @@ def _find_in(changes: SchemaChanges, table: SchemaObject, read: PairedOperation)
     if not key and read.argument["columns"] is not None:
         return None
     compared = key or tuple(sorted(columns))
-    counts = Counter(freeze_columns(row, compared) for row in rows if row.keys() >= set(compared))
-    firsts = {freeze_columns(row, compared): row for row in reversed(rows) if row.keys() >= set(compared)}
-    repeated = [(firsts[frozen], count) for frozen, count in counts.items() if count > 1]
+    wanted = set(compared)
+    alike: dict[bytes, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        if row.keys() >= wanted:
+            alike.setdefault(freeze_columns(row, compared), []).append(row)
+    repeated = [(same[0], len(same)) for same in alike.values() if len(same) > 1]
     return _Repeated(read, key, repeated) if repeated else None
 
 

@@ -16,19 +16,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from schemaquake.checkers.evidence.cql_types import canonical, user_types
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.node_schemas import PHASES
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import SchemaObject, can_follow
-from schemaquake.checkers.rows.row_fates import TableRows, may_be_dated_later, overlaps
+from schemaquake.checkers.rows.row_fates import ByWhere, MatchedRow, TableRows, may_be_dated_later, overlaps
 from schemaquake.checkers.rows.row_operations import RowOperations, consistency_of, freeze_columns
 from schemaquake.checkers.rows.same_values import is_comparable, same_value
 from schemaquake.harness.model.operation import JSON
 
 __all__ = ["ChangedCell", "StrangeRow", "find_changed_cells", "find_strange_rows"]
+
+_NULLS: Final[tuple[JSON, ...]] = (None, [], {})
+"""What a server stores as null."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +65,10 @@ class StrangeRow:
 def find_changed_cells(rows: TableRows, phase: str) -> Iterator[ChangedCell]:
     """Yield every changed cell in the reads of this phase, once for each read."""
     types = _list_exact_types(rows)
-    for read, row, key, inserts in _match_rows(rows, phase):
+    for matched in rows.matched(phase) if types else ():
+        read, row, key, inserts = matched
         for column in sorted(types.keys() & row.keys() - set(key)):
-            if not _is_explained(rows, read, inserts, column, row[column], types[column]):
+            if not _is_explained(rows, matched, column, types[column]):
                 # Rows that were not moved, or deleted with a later timestamp, are read without a value, not with another.
                 causes = rows.texts if row[column] is not None else rows.find_doubtful(inserts[0], phase)
                 yield ChangedCell(read, inserts, column, row[column], (*causes, *rows.find_namesakes(read, row)))
@@ -81,28 +85,14 @@ def find_strange_rows(
     deletes = [delete for delete in rows.deletes if delete.type == "ok" and not rows.may_be_put_back(delete)]
     if deletes and _forgets_deletes(rows):
         deletes = []
-    for read, row, _key, inserts in _match_rows(rows, phase) if drops or deletes else ():
-        removal = _find_removal(drops, deletes, read, inserts, row)
+    by_key = ByWhere((delete, delete.argument["where"]) for delete in deletes)
+    for read, row, _key, inserts in rows.matched(phase) if drops or deletes else ():
+        removal = _find_removal(drops, by_key, read, inserts, row)
         if removal is not None:
             views = rows.find_namesakes(read, row)
             doubtful = (*texts, *_find_misdated(rows, removal, inserts), *_find_moved(rows, removal), *views)
             yield StrangeRow(read, row, inserts, removal, doubtful)
     yield from (replace(one, doubtful=(*one.doubtful, *texts)) for one in _find_unwritten(rows, phase))
-
-
-def _match_rows(
-    rows: TableRows, phase: str
-) -> Iterator[tuple[PairedOperation, Mapping[str, Any], tuple[str, ...], tuple[PairedOperation, ...]]]:
-    """Yield (read, row, key columns, inserts of the same key) for every row read whose key some INSERT has."""
-    written: dict[tuple[str, ...], dict[bytes, list[PairedOperation]]] = {}
-    for insert in rows.inserts:
-        written.setdefault(rows.keys[insert.index], {}).setdefault(rows.key(insert), []).append(insert)
-    for read in rows.reads(phase):
-        for row in read.value["rows"] if read.type == "ok" else ():
-            for key, inserts in written.items():
-                found = inserts.get(freeze_columns(row, key)) if key and row.keys() >= set(key) else None
-                if found:
-                    yield read, row, key, tuple(found)
 
 
 def _find_misdated(
@@ -149,32 +139,29 @@ def _list_exact_types(rows: TableRows) -> Mapping[str, str]:
     }
 
 
-def _is_explained(
-    rows: TableRows,
-    read: PairedOperation,
-    inserts: Sequence[PairedOperation],
-    column: str,
-    value: JSON,
-    cql_type: str,
-) -> bool:
-    """Check that some order of these INSERTs explains the value of the cell."""
-    if any(rows.may_be_renamed(column, insert) for insert in inserts):
-        return True
-    # Failed INSERTs count too: if one did write, its outcome was classified wrongly, and the row is not damaged.
-    values = [insert.argument["row"].get(column) for insert in inserts]
-    required = [
+def _list_binding(rows: TableRows, matched: MatchedRow) -> Sequence[PairedOperation]:
+    """List the acknowledged INSERTs whose row the read must show: nothing can have removed it."""
+    return [
         insert
-        for insert, written in zip(inserts, values, strict=True)
+        for insert in matched.inserts
         if insert.type == "ok"
-        and written not in (None, [], {})
-        and insert.entirely_before(read)
-        and rows.must_meet(insert, read)
+        and insert.entirely_before(matched.read)
+        and rows.must_meet(insert, matched.read)
         and not rows.may_be_gone(insert)
     ]
+
+
+def _is_explained(rows: TableRows, matched: MatchedRow, column: str, cql_type: str) -> bool:
+    """Check that some order of the INSERTs of this row explains the value of the cell."""
+    inserts, value = matched.inserts, matched.row[column]
+    # Failed INSERTs count too: if one did write, its outcome was classified wrongly, and the row is not damaged.
+    values = [insert.argument["row"].get(column) for insert in inserts]
+    is_as_written = all(written in _NULLS for written in values) if value is None else value in values
+    if is_as_written or any(rows.may_be_renamed(column, insert) for insert in inserts):
+        return True
+    required = any(insert.argument["row"].get(column) not in _NULLS for insert in _list_binding(rows, matched))
     if value is None:
-        written_as_null = any(
-            column in i.argument["row"] and i.argument["row"][column] in (None, [], {}) for i in inserts
-        )
+        written_as_null = any(column in i.argument["row"] and i.argument["row"][column] in _NULLS for i in inserts)
         # A cell that was written over is not there again when what is over it has expired.
         expired = any(column in i.argument["row"] and rows.may_have_expired(i) for i in inserts)
         dropped = any(rows.may_be_dropped(column, insert) for insert in inserts)
@@ -191,7 +178,7 @@ def _is_explained(
 
 def _find_removal(
     drops: Sequence[PairedOperation],
-    deletes: Sequence[PairedOperation],
+    deletes: ByWhere[PairedOperation],
     read: PairedOperation,
     inserts: Sequence[PairedOperation],
     row: Mapping[str, Any],
@@ -199,14 +186,9 @@ def _find_removal(
     """Find an operation of these that certainly removed the row, after every write of its key and before the read."""
     if not any(insert.type == "ok" for insert in inserts):
         return None
+    of_key = sorted(deletes.of(row), key=lambda delete: delete.index)
     removals = [drop for drop in drops if drop.entirely_before(read)]
-    removals += [
-        delete
-        for delete in deletes
-        if delete.entirely_before(read)
-        and overlaps(delete, read)
-        and all(column in row and row[column] == value for column, value in delete.argument["where"].items())
-    ]
+    removals += [delete for delete in of_key if delete.entirely_before(read) and overlaps(delete, read)]
     return next((removal for removal in removals if all(_is_removed(insert, removal) for insert in inserts)), None)
 
 
@@ -252,15 +234,19 @@ def _find_unwritten(rows: TableRows, phase: str) -> Iterator[StrangeRow]:
     renames = (change.argument for change in rows.changes if change.f == "rename-column")
     renamed = {name for rename in renames for name in (rename["column"], rename["to"])}
     written: dict[tuple[str, ...], frozenset[bytes]] = {}
+    parts_of: dict[tuple[str, ...], frozenset[tuple[str, ...]]] = {}  # by the columns of a row: most have the same
     for read in rows.reads(phase):
         for row in read.value["rows"] if read.type == "ok" else ():
-            parts = {key: tuple(column for column in key if column in row) for key in keys}
-            for shared in set(parts.values()) - written.keys():
+            shape = tuple(row)
+            if shape not in parts_of:
+                shown = {key: tuple(column for column in key if column in row) for key in keys}
+                is_named = all(part and (part == key or renamed.isdisjoint(part)) for key, part in shown.items())
+                parts_of[shape] = frozenset(shown.values() if is_named else ())
+            parts = parts_of[shape]
+            for shared in parts - written.keys():
                 known = (insert.argument["row"] for insert in rows.inserts)
                 written[shared] = frozenset(freeze_columns(one, shared) for one in known if one.keys() >= set(shared))
-            is_named = all(shared and (shared == key or renamed.isdisjoint(shared)) for key, shared in parts.items())
-            is_written = any(freeze_columns(row, shared) in written[shared] for shared in parts.values())
-            if not keys or not is_named or is_written:
+            if not parts or any(freeze_columns(row, shared) in written[shared] for shared in parts):
                 continue
             if not rows.find_namesakes(read, row):
                 yield StrangeRow(read, row, (), None, doubtful=tuple(creates) if len(keys) > 1 else ())

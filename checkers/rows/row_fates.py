@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, Literal
+from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
 
 import orjson
 
@@ -41,10 +41,13 @@ from schemaquake.checkers.rows.row_operations import (
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import keyspace_of
 
-__all__ = ["Fate", "TableRows", "may_be_dated_later", "overlaps"]
+__all__ = ["ByWhere", "Fate", "MatchedRow", "TableRows", "may_be_dated_later", "overlaps"]
+
+T = TypeVar("T")
 
 _QUORUMS: Final = frozenset({"QUORUM", "LOCAL_QUORUM", "EACH_QUORUM", "ALL"})
 _ALONE: Final = frozenset({"ONE", "LOCAL_ONE"})
+_ABSENT: Final = object()
 _LEAVES_ROWS_ALONE: Final = frozenset({"select", "use", "list", "grant", "revoke", "describe", "desc"})
 
 
@@ -70,37 +73,57 @@ class _Read:
         self.rows: Sequence[Mapping[str, Any]] = operation.value["rows"] if operation.type == "ok" else ()
         self._by: dict[tuple[str, ...], frozenset[bytes]] = {}
 
-    def shared(self, key: Iterable[str]) -> tuple[str, ...]:
+    def shared(self, key: tuple[str, ...]) -> tuple[str, ...]:
         """Return the columns of this key that the read names."""
-        return tuple(column for column in key if self.columns is None or column in self.columns)
+        return key if self.columns is None else tuple(column for column in key if column in self.columns)
 
     def lists(self, row: Mapping[str, JSON]) -> bool:
         """Check that the row matches the WHERE clause of the read."""
-        return all(column in row and row[column] == value for column, value in self.where.items())
+        where = self.where
+        return not where or all(column in row and row[column] == value for column, value in where.items())
 
-    def shows(self, row: Mapping[str, JSON], key: Iterable[str]) -> bool:
-        """Check that the read returned a row with the same key columns, as far as it names them."""
-        columns = self.shared(key)
+    def shown(self, columns: tuple[str, ...]) -> frozenset[bytes]:
+        """Return what the rows that the read returned have in these columns (`freeze_columns`)."""
         if columns not in self._by:
             whole = (shown for shown in self.rows if shown.keys() >= set(columns))
             self._by[columns] = frozenset(freeze_columns(shown, columns) for shown in whole)
-        return bool(columns) and freeze_columns(row, columns) in self._by[columns]
+        return self._by[columns]
 
 
-class _ReadsByKey:
-    """Reads of one table, found by the values that they ask for."""
+class ByWhere(Generic[T]):
+    """Things with a WHERE clause, found by the rows that match it. Values match as in Python: 1 is 1.0, but not "1"."""
 
-    def __init__(self, reads: Iterable[PairedOperation]) -> None:
-        self._by: dict[tuple[str, ...], dict[bytes, list[_Read]]] = {}
-        for read in map(_Read, reads):
-            asked = tuple(sorted(read.where))
-            self._by.setdefault(asked, {}).setdefault(freeze_columns(read.where, asked), []).append(read)
+    def __init__(self, things: Iterable[tuple[T, Mapping[str, JSON]]]) -> None:
+        self._by: dict[tuple[str, ...], dict[tuple[JSON, ...], list[T]]] = {}
+        self._others: list[tuple[T, Mapping[str, JSON]]] = []
+        """Those that ask for a list or a map, which are no keys of a dict."""
+        for thing, where in things:
+            asked = tuple(sorted(where))
+            values = tuple(where[column] for column in asked)
+            if any(isinstance(value, (list, dict)) for value in values):
+                self._others.append((thing, where))
+            else:
+                self._by.setdefault(asked, {}).setdefault(values, []).append(thing)
 
-    def of(self, row: Mapping[str, JSON]) -> Iterator[_Read]:
-        """List the reads whose WHERE clause the row matches."""
-        for asked, reads in self._by.items():
-            if row.keys() >= set(asked):
-                yield from reads.get(freeze_columns(row, asked), ())
+    def of(self, row: Mapping[str, JSON]) -> Iterator[T]:
+        """Yield the things whose WHERE clause the row matches."""
+        for asked, things in self._by.items():
+            values = tuple(row.get(column, _ABSENT) for column in asked)
+            if not any(isinstance(value, (list, dict)) for value in values):
+                yield from things.get(values, ())
+        for thing, where in self._others:
+            if all(column in row and row[column] == value for column, value in where.items()):
+                yield thing
+
+
+class MatchedRow(NamedTuple):
+    """A row that a read shows, and the inserts of its key."""
+
+    read: PairedOperation
+    row: Mapping[str, Any]
+    key: tuple[str, ...]
+    """The columns of the key."""
+    inserts: tuple[PairedOperation, ...]
 
 
 class TableRows:
@@ -122,9 +145,9 @@ class TableRows:
         self._reads = {
             phase: [_Read(read) for read in finals if phase_of(read) == phase] for phase in ("settled", "restarted")
         }
-        self._on_the_way = _ReadsByKey(
+        self._on_the_way = [
             read for read in rows.reads.get(table, ()) if read.type == "ok" and phase_of(read) not in self._reads
-        )
+        ]
         # An INSERT of CQL leaves a marker of its row; those of Thrift are cells alone, and its servers show no memory apart.
         self._leaves_markers = any(schema.shows_memory is not None for schema in evidence.readings.schemas)
         self._nodes = rows.nodes | {schema.node for schema in evidence.readings.schemas}
@@ -137,6 +160,11 @@ class TableRows:
         self.moves = self._list_moves()
         """The possible ALTER KEYSPACEs, if the keyspace may have had another replication."""
         self._reaches = evidence.derive(Reaches)
+        self._renames = [change for change in self.changes if change.f == "rename-column"]
+        self._column_drops = [change for change in self.changes if change.f == "drop-column"]
+        self._parts: dict[tuple[int, tuple[str, ...]], bytes] = {}
+        self._gone: dict[int, bool] = {}
+        self._matched: dict[str, Sequence[MatchedRow]] = {}
 
     def reads(self, phase: str) -> Sequence[PairedOperation]:
         """Return the reads of a final phase, failed ones included."""
@@ -144,24 +172,58 @@ class TableRows:
 
     def key(self, insert: PairedOperation) -> bytes:
         """Return the primary key of an inserted row, with the names of its columns."""
-        return freeze_columns(insert.argument["row"], self.keys[insert.index])
+        return self._frozen(insert, self.keys[insert.index])
+
+    def _frozen(self, insert: PairedOperation, columns: tuple[str, ...]) -> bytes:
+        place = insert.index, columns
+        if place not in self._parts:
+            self._parts[place] = freeze_columns(insert.argument["row"], columns)
+        return self._parts[place]
+
+    def _is_shown(self, insert: PairedOperation, read: _Read) -> bool:
+        """Check that the read returned a row with the same key columns, as far as it names them."""
+        columns = read.shared(self.keys[insert.index])
+        return bool(columns) and self._frozen(insert, columns) in read.shown(columns)
+
+    def matched(self, phase: str) -> Sequence[MatchedRow]:
+        """Return every row that the reads of this phase show, and whose key some INSERT has."""
+        if phase not in self._matched:
+            self._matched[phase] = list(self._match_rows(phase))
+        return self._matched[phase]
+
+    def _match_rows(self, phase: str) -> Iterator[MatchedRow]:
+        for read in self.reads(phase):
+            for row in read.value["rows"] if read.type == "ok" else ():
+                for key, inserts in self._by_columns.items():
+                    found = inserts.get(freeze_columns(row, key)) if key and row.keys() >= set(key) else None
+                    if found:
+                        yield MatchedRow(read, row, key, tuple(found))
+
+    @cached_property
+    def _by_columns(self) -> Mapping[tuple[str, ...], Mapping[bytes, Sequence[PairedOperation]]]:
+        """The inserts of each key, by the columns of the key: definitions of the table may differ in them."""
+        written: dict[tuple[str, ...], dict[bytes, list[PairedOperation]]] = {}
+        for insert in self.inserts:
+            written.setdefault(self.keys[insert.index], {}).setdefault(self.key(insert), []).append(insert)
+        return written
 
     def may_be_gone(self, insert: PairedOperation) -> bool:
         """Check whether a possible operation can have removed this row after it was written."""
+        if insert.index not in self._gone:
+            self._gone[insert.index] = self._may_be_gone(insert)
+        return self._gone[insert.index]
+
+    def _may_be_gone(self, insert: PairedOperation) -> bool:
         if consistency_of(insert) == "ANY" or not self.keys[insert.index]:
             return True
         if any(self._is_removed_by(drop, insert) for drop in self._drops):
             return True
         if self.may_have_expired(insert) or self._may_have_expired_with(insert):
             return True
-        row = insert.argument["row"]
-        if any(
-            can_follow(delete, insert) and all(row.get(c) == v for c, v in delete.argument["where"].items())
-            for delete in self.deletes
-        ):
+        if any(can_follow(delete, insert) for delete in self._deletes_by_key.of(insert.argument["row"])):
             return True
-        cells = self._cells(insert)
-        return self._needs_cells(insert) and bool(cells) and all(self.may_be_dropped(cell, insert) for cell in cells)
+        cells = self._cells(insert) if self._needs_cells(insert) else ()
+        return bool(cells) and all(self.may_be_dropped(cell, insert) for cell in cells)
 
     def _needs_cells(self, insert: PairedOperation) -> bool:
         """Check whether the row goes with its last cell: an UPDATE leaves no marker, and of Thrift's writes none does."""
@@ -233,36 +295,37 @@ class TableRows:
         return [
             *(drop for drop in self._drops if drop in under_way),
             *(move for move in self.moves if PHASE_ORDER.get(phase_of(insert), 1) < 2 or can_follow(move, insert)),
-            *(delete for delete in self.deletes if self._may_be_dated_later(delete, insert)),
-            *(
-                change
-                for change in self.changes
-                if change.f == "rename-column" and {change.argument["column"], change.argument["to"]} & keys
-            ),
+            *self._find_dated_later(insert),
+            *(change for change in self._renames if {change.argument["column"], change.argument["to"]} & keys),
             *(text for text in self.texts if can_follow(text, insert)),
         ]
 
-    def _may_be_dated_later(self, delete: PairedOperation, insert: PairedOperation) -> bool:
-        """Check whether skewed clocks may have given an earlier delete of this row's key the later timestamp."""
-        row = insert.argument["row"]
-        return all(row.get(c) == v for c, v in delete.argument["where"].items()) and may_be_dated_later(
-            delete, insert, self.evidence.notes
-        )
+    def _find_dated_later(self, insert: PairedOperation) -> Sequence[PairedOperation]:
+        """Return earlier deletes of this row's key that skewed clocks may have given the later timestamp."""
+        notes = self.evidence.notes
+        of_key = self._deletes_by_key.of(insert.argument["row"])
+        return [delete for delete in of_key if may_be_dated_later(delete, insert, notes)]
+
+    @cached_property
+    def _deletes_by_key(self) -> ByWhere[PairedOperation]:
+        return ByWhere((delete, delete.argument["where"]) for delete in self.deletes)
+
+    @cached_property
+    def _reads_on_the_way(self) -> ByWhere[_Read]:
+        return ByWhere((read, read.where) for read in map(_Read, self._on_the_way))
 
     def may_be_dropped(self, column: str, insert: PairedOperation) -> bool:
         """Check whether a possible DROP or RENAME of the column can have come after this row was written."""
         return self.may_be_renamed(column, insert) or any(
-            can_follow(change, insert)
-            for change in self.changes
-            if change.f == "drop-column" and change.argument["column"] == column
+            can_follow(change, insert) for change in self._column_drops if change.argument["column"] == column
         )
 
     def may_be_renamed(self, column: str, insert: PairedOperation) -> bool:
         """Check whether a possible RENAME from or to that name can have come after this row was written."""
         return any(
             can_follow(change, insert)
-            for change in self.changes
-            if change.f == "rename-column" and column in {change.argument["column"], change.argument["to"]}
+            for change in self._renames
+            if column in {change.argument["column"], change.argument["to"]}
         )
 
     def due(self, phase: str) -> Sequence[PairedOperation]:
@@ -278,8 +341,7 @@ class TableRows:
     def is_followed(self, insert: PairedOperation) -> bool:
         """Check that no possible RENAME concerns the key of this row: under another name it is not looked for."""
         keys = set(self.keys[insert.index])
-        renames = (change for change in self.changes if change.f == "rename-column")
-        return not any({change.argument["column"], change.argument["to"]} & keys for change in renames)
+        return not any({change.argument["column"], change.argument["to"]} & keys for change in self._renames)
 
     def missed_on_the_way(self, insert: PairedOperation) -> PairedOperation | None:
         """Return a read before the final phases that had to list the row of a write acknowledged before it, and did not; None: there is none.
@@ -291,11 +353,11 @@ class TableRows:
             return None
         if any(can_follow(drop, insert) for drop in self._drops):
             return None
-        if any(self._may_be_dated_later(delete, insert) for delete in self.deletes):
+        if self._find_dated_later(insert):
             return None
-        for read in self._on_the_way.of(row):
+        for read in self._reads_on_the_way.of(row):
             binds = insert.entirely_before(read.operation) and read.shared(key) and self._must_list(read, insert)
-            if binds and self.must_meet(insert, read.operation) and not read.shows(row, key):
+            if binds and self.must_meet(insert, read.operation) and not self._is_shown(insert, read):
                 return read.operation
         return None
 
@@ -314,7 +376,7 @@ class TableRows:
             for read in self._reads[phase]
             if insert.entirely_before(read.operation) and read.lists(row) and read.shared(key)
         ]
-        showing = [read for read in later if read.shows(row, key)]
+        showing = [read for read in later if self._is_shown(insert, read)]
         holders = frozenset(read.operation.node or "" for read in showing if consistency_of(read.operation) in _ALONE)
         binding = [read for read in later if read.operation.type == "ok" and self._must_list(read, insert)]
         missed = [read.operation for read in binding if self.must_meet(insert, read.operation) and read not in showing]
@@ -339,11 +401,11 @@ class TableRows:
 
     def _must_list(self, read: _Read, insert: PairedOperation) -> bool:
         """Check that the read names a column of the row that is still there: a row without a marker is not returned without one."""
+        if not self._needs_cells(insert):
+            return True
         cells = self._cells(insert)
         named = [c for c in cells if read.columns is None or c in read.columns]
-        return (
-            not self._needs_cells(insert) or not cells or any(not self.may_be_dropped(cell, insert) for cell in named)
-        )
+        return not cells or any(not self.may_be_dropped(cell, insert) for cell in named)
 
     def _list_lifetimes(self) -> Sequence[tuple[PairedOperation, float]]:
         """List the possible changes that set a time to live of rows, with its seconds."""
@@ -357,12 +419,18 @@ class TableRows:
 
     def may_have_expired(self, insert: PairedOperation) -> bool:
         """Check whether a time to live that the row may have got was over at the last read; clocks may be ahead."""
-        last = max((r.operation.completed or 0 for reads in self._reads.values() for r in reads), default=0)
-        ahead = max((abs(fault.skew_s) for fault in self.evidence.notes.faults), default=0.0)
         return any(
-            can_follow(insert, change) and insert.invoked + (lifetime - 2 * ahead) * 1e9 <= last
+            can_follow(insert, change) and insert.invoked + (lifetime - 2 * self._ahead_s) * 1e9 <= self._last_read
             for change, lifetime in self._lifetimes
         )
+
+    @cached_property
+    def _ahead_s(self) -> float:
+        return max((abs(fault.skew_s) for fault in self.evidence.notes.faults), default=0.0)
+
+    @cached_property
+    def _last_read(self) -> int:
+        return max((r.operation.completed or 0 for reads in self._reads.values() for r in reads), default=0)
 
     def _may_have_expired_with(self, insert: PairedOperation) -> bool:
         """Check whether later inserts of the same key may have replaced all of the row, and may have expired themselves."""
@@ -421,7 +489,7 @@ def may_be_dated_later(earlier: PairedOperation, later: PairedOperation, notes: 
 def overlaps(write: PairedOperation, read: PairedOperation) -> bool:
     """Check that any replicas that acknowledged the write must share one with any that answered the read."""
     written_at, read_at = consistency_of(write), consistency_of(read)
-    return "ALL" in {written_at, read_at} or {written_at, read_at} <= _QUORUMS
+    return written_at == "ALL" or read_at == "ALL" or (written_at in _QUORUMS and read_at in _QUORUMS)
 
 
 def _may_touch_rows(statement: PairedOperation, table: SchemaObject) -> bool:
