@@ -312,7 +312,10 @@ class DataPath:
                 if name not in chosen.get(ring.place(token_of(key[0])), ()):
                     continue
                 held = merged.get(key)
-                merged[key] = (deleted_us, dict(cells)) if held is None else _reconcile(held, (deleted_us, cells))
+                if held is None:
+                    merged[key] = (deleted_us, dict(cells))
+                elif held != (deleted_us, cells):
+                    merged[key] = _reconcile(held, (deleted_us, cells))
         return merged
 
     def _repair(

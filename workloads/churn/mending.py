@@ -8,7 +8,6 @@ Without that, most statements that follow would be about objects that are not th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from copy import deepcopy
 from itertools import permutations
 from typing import Any, Final
 
@@ -71,7 +70,7 @@ def take_in_order(
 
 
 def _after(changes: Sequence[Invoke], state: IntendedKeyspace) -> IntendedKeyspace:
-    after = deepcopy(state)
+    after = state.copied()
     for change in changes:
         after.apply(change)
     return after

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, field
 from itertools import combinations, count
 from random import Random
@@ -194,7 +193,7 @@ class _Drawing:
         """Return the statements of each side, and the cells in which they meet."""
         sides = self._sides(workers)
         drawn: list[Drawn] = []
-        after = deepcopy(self.state)
+        after = self.state.copied()
         for place in range(sides):
             found = self._next(drawn, after, _FOLLOWERS if place else _FIRSTS)
             if found is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import islice
 from pathlib import Path
 from random import Random
@@ -24,7 +24,7 @@ from schemaquake.harness.model.protocols import Context, Phase, Worker
 from schemaquake.harness.model.steps import Invoke, Meet, Note, Step, Wait
 from schemaquake.workloads.churn.conditions import Condition, conditions_of
 from schemaquake.workloads.churn.drawing import cells_of, draw
-from schemaquake.workloads.churn.intended import IntendedKeyspace
+from schemaquake.workloads.churn.intended import IntendedIndex, IntendedKeyspace, IntendedTable
 from schemaquake.workloads.churn.rounds import Round
 from schemaquake.workloads.churn.schema_churn import SchemaChurn, groups, possible_cells, rounds_of
 from schemaquake.workloads.statements.description import SCHEMA
@@ -173,6 +173,33 @@ def test_what_meets_is_a_cell_of_the_grid() -> None:
     met = [cell for found in drawn(CONTEXT, 60) for cell in found.cells]
     assert len(met) > 200
     assert set(met) <= possible
+
+
+def test_a_copy_of_what_should_be_there_is_equal_and_changes_apart() -> None:
+    state = IntendedKeyspace("ks", exists=True)
+    filled = {
+        "tables": {"t": IntendedTable({"k": "int", "c": "text"}, dropped={"d": "int"})},
+        "types": {"u": {"a": "int"}},
+        "functions": {"f": ("int", "return 1;")},
+        "aggregates": {"a": "f"},
+        "views": {"v": ("t", "c")},
+        "indexes": {"i": IntendedIndex("t", "c", None)},
+    }
+    assert {each.name for each in fields(state)} == {"name", "exists", *filled}
+    for name, value in filled.items():
+        setattr(state, name, value)
+    copy = state.copied()
+    assert copy == state
+    for change in (
+        copy.tables["t"].columns,
+        copy.tables["t"].dropped,
+        copy.types["u"],
+        *map(copy.__getattribute__, filled),
+    ):
+        change.clear()
+    assert all(getattr(state, name) == value and value for name, value in filled.items())
+    assert state.tables["t"] == IntendedTable({"k": "int", "c": "text"}, dropped={"d": "int"})
+    assert state.types["u"] == {"a": "int"}
 
 
 def test_fields_that_would_put_two_types_into_each_other_meet_crosswise_and_are_not_both_carried_out() -> None:
