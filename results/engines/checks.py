@@ -17,7 +17,7 @@ from schemaquake.harness.model.protocols import Checker
 from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Verdict
 from schemaquake.results.engines.engine import Engine
-from schemaquake.results.engines.exchange import EngineExchange, ParquetRows
+from schemaquake.results.engines.exchange import EngineExchange, FileRows
 from schemaquake.results.engines.ranges import Ranges
 
 __all__ = ["Carried", "can_be_distributed", "carried", "check_file"]
@@ -61,4 +61,4 @@ def check_file(checker: Piecewise, history: Path, engine: Engine, *, limit_s: fl
     """
     with tempfile.TemporaryDirectory(prefix=".schemaquake-", dir=scratch) as folder:
         ranges = Ranges.of(history, 2 * engine.width, Path(folder))
-        return checker.check_pieces(EngineExchange(engine, ParquetRows(ranges, Path(folder))), limit_s=limit_s)
+        return checker.check_pieces(EngineExchange(engine, FileRows(ranges, Path(folder))), limit_s=limit_s)

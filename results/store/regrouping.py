@@ -15,6 +15,10 @@ from schemaquake.results.store.parquet_footer import not_whole, row_groups
 __all__ = ["regroup", "stretches"]
 
 _ROWS: Final = 64  # rows read at once: a row may be a thousand times as long as those before it
+_ROWS_OF_SMALL: Final = (
+    4096  # of row groups of which a batch can have no more than is allowed, whatever its rows are like
+)
+_SMALL: Final = 2  # such a group is at most so many times the limit: the pieces take several times that in the end
 _BUFFER: Final = 1 << 20  # bytes of each column that are read at once
 _OF_A_PIECE: Final = (
     4  # row groups in a piece; with larger groups, a piece would have only one of two that just do not fit together
@@ -34,7 +38,8 @@ def regroup(file: Path, to: Path, limit_bytes: int) -> Path:
             raise _too_long_error(file, group.size // max(group.rows, 1), limit_bytes)
     try:
         with pq.ParquetFile(file, pre_buffer=False, buffer_size=_BUFFER) as source:
-            batches = source.iter_batches(batch_size=_ROWS, use_threads=False)
+            small = all(group.size <= _SMALL * limit_bytes for group in groups)
+            batches = source.iter_batches(batch_size=_ROWS_OF_SMALL if small else _ROWS, use_threads=False)
             with pq.ParquetWriter(to, source.schema_arrow, compression="lz4") as writer:
                 for part in stretches(batches, limit_bytes // _OF_A_PIECE):
                     if len(part) == 1 and part.nbytes > limit_bytes:
@@ -58,11 +63,10 @@ def stretches(batches: Iterator[pa.RecordBatch], limit_bytes: int, *, rows: int 
     waiting: list[pa.RecordBatch] = []
     size = count = 0
     for batch in batches:
+        whole = batch.nbytes  # which of nested lists takes time
         # Row by row only if the batch is too large.
-        step = len(batch) if batch.nbytes <= limit_bytes else 1
-        for begin in range(0, len(batch), max(step, 1)):
-            part = batch.slice(begin, step)
-            length = part.nbytes
+        parts = [(batch, whole)] if whole <= limit_bytes else _rows_of(batch)
+        for part, length in parts:
             if waiting and (size + length > limit_bytes or count + len(part) > rows):
                 yield pa.Table.from_batches(waiting)
                 waiting, size, count = [], 0, 0
@@ -70,3 +74,10 @@ def stretches(batches: Iterator[pa.RecordBatch], limit_bytes: int, *, rows: int 
             size, count = size + length, count + len(part)
     if waiting:
         yield pa.Table.from_batches(waiting)
+
+
+def _rows_of(batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """Yield each row as a batch, and its size in bytes."""
+    for number in range(len(batch)):
+        row = batch.slice(number, 1)
+        yield row, row.nbytes

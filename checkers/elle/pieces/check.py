@@ -63,6 +63,7 @@ from schemaquake.checkers.elle.version_order import TAKEN
 from schemaquake.checkers.elle.witnesses import Cycle
 from schemaquake.checkers.exchange.exchange import Exchange, Rows, of_part
 from schemaquake.harness.errors import HistoryError
+from schemaquake.harness.history.distinct import distinct
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.verdict import Anomaly, Verdict
 
@@ -324,14 +325,14 @@ class _TransactionCheck:
         """Read the transactions of these ids from the history."""
         plan, exchange = self.plan, self.exchange
         wanted = np.array(sorted(ids), np.int64)
-        ranges = np.unique(range_of(wanted, plan.ranges)).tolist()
+        ranges = distinct(range_of(wanted, plan.ranges)).tolist()
         parts = [part for number in ranges for part in of_part((part.nodes for part in laid), number)]
         nodes = exchange.read(parts, NODES)
         nodes = nodes.filter(pa.array(np.isin(nodes["id"].to_numpy(), wanted)))
         invoked, last = nodes["invoked"].to_numpy(), nodes["id"].to_numpy()
-        rows = np.unique(np.concatenate([invoked, last[last < plan.rows]]))
+        rows = distinct(np.concatenate([invoked, last[last < plan.rows]]))
         ranges_of_rows = range_of(rows, plan.ranges)
-        asked = [(int(number), rows[ranges_of_rows == number].tolist()) for number in np.unique(ranges_of_rows)]
+        asked = [(int(number), rows[ranges_of_rows == number].tolist()) for number in distinct(ranges_of_rows)]
         kept = exchange.each(read_rows, asked)
         return read_citations(exchange, kept, plan.kind, dict(zip(invoked.tolist(), last.tolist(), strict=True)))
 
@@ -342,7 +343,7 @@ class _TransactionCheck:
         asked: dict[int, list[Precedence]] = {}
         for claim in sorted(claims, key=lambda one: (one.before, one.after, one.kind)):
             both = np.array(sorted(citations.keys(claim.before) & citations.keys(claim.after)), np.int64)
-            for number in np.unique(share_of(both, self.plan.shares)).tolist():
+            for number in distinct(share_of(both, self.plan.shares)).tolist():
                 asked.setdefault(number, []).append(claim)
         order = sorted(asked)
         answers = self.exchange.each(justify, [(shares[number], asked[number]) for number in order])

@@ -22,6 +22,7 @@ from schemaquake.checkers.elle.pieces.projection import lay_out_micro_operations
 from schemaquake.checkers.elle.transactions import FAIL, OK, Kind, read_transactions
 from schemaquake.checkers.exchange.exchange import Part, Parts, Rows
 from schemaquake.checkers.exchange.frontier import FRONTIER, apart, joined
+from schemaquake.harness.history.distinct import distinct
 from schemaquake.harness.history.pairing import ends
 
 __all__ = [
@@ -216,7 +217,7 @@ def share_edges(rows: Rows, name: str, edges: tuple[Any, Any, Any], ranges: Sequ
     """Share edges out by the range of their target; say to the range of each source which ones lead elsewhere."""
     table = pa.table(list(edges), schema=EDGES)
     leaves, arrives = range_of(edges[0], ranges), range_of(edges[1], ranges)
-    crossing = np.unique(edges[0][leaves != arrives])
+    crossing = distinct(edges[0][leaves != arrives])
     crossings = pa.table({"id": pa.array(crossing, pa.int64())})
     count = len(ranges) - 1
     return Edges(

@@ -20,6 +20,7 @@ import pyarrow as pa
 from schemaquake.checkers.elle.arrays import Ints, Longs, Mask, Numbers
 from schemaquake.checkers.elle.transactions import INFO, NEVER, Transactions
 from schemaquake.harness.compiled import compiled
+from schemaquake.harness.history.distinct import distinct
 
 __all__ = [
     "MICRO_OPERATIONS",
@@ -94,7 +95,7 @@ def nodes_of(transactions: Transactions, rows: Longs, ids: Longs) -> pa.Table:
 def nodes_as_transactions(nodes: pa.Table) -> Transactions:
     """Read transactions without their micro-operations from `NODES`. Places in time count from 0 here."""
     invoked, completed = nodes["invoked"].to_numpy(), nodes["completed"].fill_null(-1).to_numpy()
-    moments = np.unique(np.concatenate([invoked, completed[completed >= 0]]))
+    moments = distinct(np.concatenate([invoked, completed[completed >= 0]]))
     unknown = nodes["status"].to_numpy() == INFO
     none: Longs = np.zeros(0, np.int64)
     return Transactions(
@@ -187,7 +188,7 @@ def restore(rows: pa.Table, *, by_appearance: bool) -> Projection:
     status = _numbers(firsts, "status").copy()
     invoked = _numbers(firsts, "invoked").copy()
     completed = firsts["completed"].fill_null(-1).to_numpy().copy()
-    moments = np.unique(np.concatenate([invoked, completed[completed >= 0]]))
+    moments = distinct(np.concatenate([invoked, completed[completed >= 0]]))
     key, keys = _numbered(_numbers(table, "key"), by_appearance=by_appearance)
     lists = table["vs"].combine_chunks()
     lists = lists.chunk(0) if isinstance(lists, pa.ChunkedArray) else lists
@@ -226,7 +227,7 @@ def restore(rows: pa.Table, *, by_appearance: bool) -> Projection:
 def _rows_of(table: pa.Table, ids: Longs, likes: pa.Table) -> Longs:
     """Find the rows of the micro-operations that others are like. The table is in order of transactions, and of their own."""
     width = int(_numbers(table, "at").max()) + 1
-    names = np.unique(ids)
+    names = distinct(ids)
     places = np.searchsorted(names, ids) * width + _numbers(table, "at")
     wanted = np.searchsorted(names, _numbers(likes, "like_id")) * width + _numbers(likes, "like_at")
     found: Longs = np.searchsorted(places, wanted)

@@ -29,6 +29,7 @@ from schemaquake.checkers.elle.pieces.shares import JUNCTIONS, JudgedShare
 from schemaquake.checkers.elle.reach import relaxed, stretches
 from schemaquake.checkers.elle.transactions import FAIL
 from schemaquake.checkers.exchange.exchange import Part, Rows
+from schemaquake.harness.history.distinct import distinct
 
 __all__ = [
     "Gathered",
@@ -133,7 +134,7 @@ def _relax(rows: Rows, part: Range) -> _Relaxed:
     edges = rows.read(part.edges, EDGES)
     nodes = rows.read(part.nodes, NODES)
     one, other = edges["source"].to_numpy(), edges["target"].to_numpy()
-    ids = np.unique(np.concatenate([one, other]))
+    ids = distinct(np.concatenate([one, other]))
     elsewhere = range_of(ids, part.ranges) != part.number
     begins, ends = np.full(len(ids), -1), np.full(len(ids), _NEVER)
     own, at = _found(ids, nodes["id"].to_numpy())
@@ -172,7 +173,7 @@ def _found(ids: Longs, wanted: Longs) -> tuple[Longs, Longs]:
 def reach(rows: Rows, part: Range) -> Handed:
     """Relax a range; hand on A of the nodes from which edges lead into other ranges."""
     found = _relax(rows, part)
-    leaving = np.unique(rows.read(part.crossings, _IDS)["id"].to_numpy())
+    leaving = distinct(rows.read(part.crossings, _IDS)["id"].to_numpy())
     begins, clipped = np.full(len(leaving), -1), np.zeros(len(leaving), np.bool_)
     own, at = _found(leaving, found.nodes["id"].to_numpy())
     begins[own] = found.nodes["invoked"].to_numpy()[at]  # of those that no edge leads to
@@ -183,7 +184,7 @@ def reach(rows: Rows, part: Range) -> Handed:
     return Handed(
         handed=rows.keep(f"handed-{part.number}-{part.turn}", table),
         changed=part.before is None or not rows.read([part.before], _HANDED).equals(table),
-        asks=frozenset(np.unique(range_of(found.ids[found.elsewhere], part.ranges)).tolist()),
+        asks=frozenset(distinct(range_of(found.ids[found.elsewhere], part.ranges)).tolist()),
     )
 
 
@@ -227,7 +228,7 @@ def _kept(rows: Rows, name: str, members: Longs) -> Part | None:
 
 def _members(source: Longs, target: Longs) -> Longs:
     """Find the nodes of components with two transactions or more."""
-    ids = np.unique(np.concatenate([source, target]))
+    ids = distinct(np.concatenate([source, target]))
     real = int(np.searchsorted(ids, JUNCTION))
     one, other = np.searchsorted(ids, source).astype(np.int32), np.searchsorted(ids, target).astype(np.int32)
     numbers = components(graph(real, len(ids), one, other, np.zeros(len(one), np.int8)), _ANY)
@@ -285,7 +286,7 @@ def _may_lie_on_a_cycle(rows: Rows, nodes: pa.Table, left: Left) -> Mask:
 
 def _between(source: Longs, target: Longs) -> Longs:
     """Find the transactions, and the junctions on a way from one to another one."""
-    ids = np.unique(np.concatenate([source, target]))
+    ids = distinct(np.concatenate([source, target]))
     one, other = np.searchsorted(ids, source).astype(np.int32), np.searchsorted(ids, target).astype(np.int32)
     real = np.arange(int(np.searchsorted(ids, JUNCTION)), dtype=np.int32)
     passes = np.ones(len(ids), np.bool_)

@@ -27,7 +27,7 @@ from schemaquake.harness.model.records import HISTORY, Records
 from schemaquake.harness.model.verdict import Verdict, make_stats
 from schemaquake.results.engines.checks import carried, check_file
 from schemaquake.results.engines.engine import Local
-from schemaquake.results.engines.exchange import EngineExchange, ParquetRows
+from schemaquake.results.engines.exchange import EngineExchange, FileRows
 from schemaquake.results.engines.ranges import Ranges
 
 SEEDS = st.integers(0, 1 << 32)
@@ -184,5 +184,5 @@ def _sleep(_rows: Rows, seconds: float) -> float:
 def test_a_step_is_ended_when_its_time_is_over(tmp_path: Path) -> None:
     file = tmp_path / "history.parquet"
     pq.write_table(table(damaged(3, "list-append")), file)
-    exchange = EngineExchange(Local(2), ParquetRows(Ranges.of(file, 1, tmp_path), tmp_path))
+    exchange = EngineExchange(Local(2), FileRows(Ranges.of(file, 1, tmp_path), tmp_path))
     assert exchange.each_within(0.2, _sleep, [0.0, 60.0]) == [0.0, None]
