@@ -23,6 +23,7 @@ import numpy.typing as npt
 from schemaquake.checkers.linearizability.register_calls import CAS, FAILED_CAS, NEVER, NIL, READ, WRITE, Calls, counted
 from schemaquake.checkers.linearizability.search import Action, Call, Limits, Outcome, State, search
 from schemaquake.harness.compiled import working_time
+from schemaquake.harness.history.distinct import distinct
 
 if TYPE_CHECKING:
     from schemaquake.checkers.linearizability.frontier import Batch
@@ -69,7 +70,7 @@ def decide(calls: Calls, initial: int, limits: Limits) -> Iterator[tuple[int, Ou
         yield from decide_compiled(calls, initial, limits)
         return
     hard: list[int] = []
-    for key in np.unique(calls.key):
+    for key in distinct(calls.key):
         outcome = decide_one(calls, int(key), initial, Limits(deadline=limits.deadline, memory_bytes=_EASY_BYTES))
         if outcome.linearizable != "unknown":
             yield int(key), outcome
@@ -163,8 +164,8 @@ def _numbered(values: _Numbers) -> tuple[_Numbers, npt.NDArray[np.int32]]:
     if highest - lowest < _DENSE * len(values):
         codes = np.where(null, 0, values - lowest + 1)
         return np.concatenate([[NIL], np.arange(lowest, highest + 1)]), codes.astype(np.int32)
-    distinct, codes = np.unique(values, return_inverse=True)
-    return distinct, codes.astype(np.int32)
+    names, codes = np.unique(values, return_inverse=True)
+    return names, codes.astype(np.int32)
 
 
 def _not_idle(
@@ -181,7 +182,7 @@ def _not_idle(
     optional = optional[~differing[calls.key[optional]]]
     while len(optional):
         needing = kept & (requires >= 0)
-        needed = np.unique(calls.key[needing] * np.int64(values) + requires[needing])
+        needed = distinct(calls.key[needing] * np.int64(values) + requires[needing])
         idle = ~np.isin(calls.key[optional] * np.int64(values) + assigns[optional], needed)
         if not idle.any():
             break

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from schemaquake.checkers.linearizability.register_calls import CAS, NEVER, READ, WRITE, Calls, counted
+from schemaquake.harness.history.distinct import distinct
 
 __all__ = ["Refutation", "refuted", "with_unique_writes"]
 
@@ -125,7 +126,7 @@ class _Clusters:
             self._table = np.full(max(self._cells.count, 1), -1, np.int32)
             self._table[self._cells.at(key, value)[0]] = np.arange(self._keys, len(self.key))
             return
-        self._distinct = np.unique(value)
+        self._distinct = distinct(value)
         places = key * np.int64(len(self._distinct)) + np.searchsorted(self._distinct, value)
         self._order = np.argsort(places)
         self._places = places[self._order]

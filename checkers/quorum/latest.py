@@ -7,6 +7,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from schemaquake.harness.history.distinct import distinct
+
 __all__ = ["Latest"]
 
 Longs: TypeAlias = npt.NDArray[np.int64]
@@ -39,8 +41,8 @@ class Latest:
 
     def _last(self, key: Longs, time: Longs) -> Longs:
         """Find the last item, in order of key and end, before each (key, time)."""
-        times = np.unique(np.concatenate([self._ends, time]))
-        keys = np.unique(np.concatenate([self._key, key]))
+        times = distinct(np.concatenate([self._ends, time]))
+        keys = distinct(np.concatenate([self._key, key]))
         items = np.searchsorted(keys, self._key) * len(times) + np.searchsorted(times, self._ends)
         targets = np.searchsorted(keys, key) * len(times) + np.searchsorted(times, time)
         return np.searchsorted(items, targets, side="left") - 1
