@@ -281,7 +281,7 @@ class _TransactionCheck:
         while asking:
             found = self.exchange.each(reach, [ranges[number] for number in asking])
             for number, answer in zip(asking, found, strict=True):
-                ranges[number] = replace(ranges[number], before=answer.handed)
+                ranges[number] = replace(ranges[number], before=answer.handed, prepared=answer.prepared)
                 asks[number] = answer.asks
             changed = {number for number, answer in zip(asking, found, strict=True) if answer.changed}
             turn += 1

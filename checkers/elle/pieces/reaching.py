@@ -1,7 +1,7 @@
 """Reaching: which transactions can lie on a cycle at all, found by ranges, without any step that knows the whole graph.
 
 `schemaquake.checkers.elle.reach` has the theorem about A. Each range relaxes its own edges to the end (`reach`), hands on A
-along edges into other ranges, and is asked again while what it is handed changes. Then (`gather`) it drops every edge
+along edges into other ranges, and is asked again while what it is handed changes; its numbered graph is kept for that. Then (`gather`) it drops every edge
 between different A. What is left falls into small groups of equal A: those that lie within one range are searched for
 components there; the few others, joined by edges that cross ranges, are searched by `close`, group by group. Spans of
 real time are joined by the caller. In the end (`leave_nodes`, `leave_edges`) only what may lie on a cycle is left.
@@ -49,15 +49,27 @@ __all__ = [
 _HANDED: Final = pa.schema([("id", pa.int64()), ("latest", pa.int64()), ("clipped", pa.bool_())])
 _GROUPED: Final = pa.schema([*EDGES, pa.field("latest", pa.int64())])
 _IDS: Final = pa.schema([("id", pa.int64())])
+_NUMBERED: Final = pa.schema([("source", pa.int32()), ("target", pa.int32()), ("kind", pa.int8())])
+_ENDS: Final = pa.schema([("id", pa.int64()), ("begins", pa.int64()), ("ends", pa.int64()), ("elsewhere", pa.bool_())])
+_LEAVING: Final = pa.schema([("id", pa.int64()), ("begins", pa.int64()), ("place", pa.int32())])
 _NEVER: Final = np.iinfo(np.int64).max
 _ANY: Final = bit(WW, WR, RW, ORDER, PASS)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """The graph of one range, its nodes numbered: edges, its nodes and the sources elsewhere, and those whose edges lead elsewhere."""
+
+    edges: Part
+    nodes: Part
+    leaving: Part
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Range:
     """One range of the graph: its nodes, the edges that lead into it, and the sources in it whose edges lead elsewhere.
 
-    `clip`: real time counts. `handed` is what other ranges handed on last, `before` what this one did.
+    `clip`: real time counts. `handed` is what other ranges handed on last, `before` what this one did, `prepared` what it kept.
     """
 
     number: int
@@ -68,16 +80,18 @@ class Range:
     clip: bool
     handed: Sequence[Part] = ()
     before: Part | None = None
+    prepared: Prepared | None = None
     turn: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Handed:
-    """The flags that a range hands on, a mark for changed ones, and the ranges from which edges lead into it."""
+    """The flags that a range hands on, a mark for changed ones, the ranges from which edges lead into it, and what it kept."""
 
     handed: Part
     changed: bool
     asks: frozenset[int]
+    prepared: Prepared
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,48 +130,73 @@ class Left:
 
 @dataclass(frozen=True, slots=True)
 class _Relaxed:
-    """A of a range. `ids` are its nodes, and the sources of its edges that lie `elsewhere`."""
+    """A of a range. `ids` are its nodes, and the sources of its edges that lie `elsewhere`; `ends` are those of its transactions."""
 
+    prepared: Prepared
     ids: Longs
     elsewhere: Mask
+    ends: Longs
     latest: Longs
     handed: Longs
     clipped: Mask
     source: Longs
     target: Longs
     kind: npt.NDArray[np.int8]
-    nodes: pa.Table
 
 
-def _relax(rows: Rows, part: Range) -> _Relaxed:
-    """Find A of a range, from what it was handed last."""
+def _prepare(rows: Rows, part: Range) -> Prepared:
+    """Number the nodes of a range, and keep its graph for all turns."""
     edges = rows.read(part.edges, EDGES)
     nodes = rows.read(part.nodes, NODES)
     one, other = edges["source"].to_numpy(), edges["target"].to_numpy()
     ids = distinct(np.concatenate([one, other]))
-    elsewhere = range_of(ids, part.ranges) != part.number
     begins, ends = np.full(len(ids), -1), np.full(len(ids), _NEVER)
     own, at = _found(ids, nodes["id"].to_numpy())
     begins[own] = nodes["invoked"].to_numpy()[at]
     if part.clip:
         ends[own] = nodes["completed"].fill_null(_NEVER).to_numpy()[at]
+    leaving = distinct(rows.read(part.crossings, _IDS)["id"].to_numpy())
+    first, place = np.full(len(leaving), -1), np.full(len(leaving), -1)
+    own, at = _found(leaving, nodes["id"].to_numpy())
+    first[own] = nodes["invoked"].to_numpy()[at]
+    own, at = _found(leaving, ids)
+    place[own] = at
+    numbered = [np.searchsorted(ids, one).astype(np.int32), np.searchsorted(ids, other).astype(np.int32), edges["kind"]]
+    elsewhere = range_of(ids, part.ranges) != part.number
+    return Prepared(
+        edges=rows.keep(f"numbered-{part.number}", pa.table(numbered, schema=_NUMBERED)),
+        nodes=rows.keep(f"ends-{part.number}", pa.table([ids, begins, ends, elsewhere], schema=_ENDS)),
+        leaving=rows.keep(
+            f"leaving-{part.number}", pa.table([leaving, first, place.astype(np.int32)], schema=_LEAVING)
+        ),
+    )
+
+
+def _relax(rows: Rows, part: Range) -> _Relaxed:
+    """Find A of a range, from what it was handed last."""
+    prepared = _prepare(rows, part) if part.prepared is None else part.prepared
+    edges, nodes = rows.read([prepared.edges], _NUMBERED), rows.read([prepared.nodes], _ENDS)
+    ids, begins, ends = (
+        nodes[name].to_numpy().copy() for name in ("id", "begins", "ends")
+    )  # what is compiled takes no others
     handed = rows.read(part.handed, _HANDED)
     clipped_there = np.zeros(len(ids), np.bool_)
     place, at = _found(ids, handed["id"].to_numpy())
     begins[place] = handed["latest"].to_numpy()[at]
     clipped_there[place] = handed["clipped"].to_numpy()[at]
-    source, target = np.searchsorted(ids, one), np.searchsorted(ids, other)
+    source, target = edges["source"].to_numpy().astype(np.int64), edges["target"].to_numpy().astype(np.int64)
     found = relaxed(begins, ends, source, target)
     return _Relaxed(
+        prepared=prepared,
         ids=ids,
-        elsewhere=elsewhere,
+        elsewhere=nodes["elsewhere"].to_numpy(),
+        ends=ends,
         latest=found.latest,
         handed=found.handed,
         clipped=found.clipped | clipped_there,
         source=source,
         target=target,
         kind=edges["kind"].to_numpy(),
-        nodes=nodes,
     )
 
 
@@ -173,18 +212,18 @@ def _found(ids: Longs, wanted: Longs) -> tuple[Longs, Longs]:
 def reach(rows: Rows, part: Range) -> Handed:
     """Relax a range; hand on A of the nodes from which edges lead into other ranges."""
     found = _relax(rows, part)
-    leaving = distinct(rows.read(part.crossings, _IDS)["id"].to_numpy())
-    begins, clipped = np.full(len(leaving), -1), np.zeros(len(leaving), np.bool_)
-    own, at = _found(leaving, found.nodes["id"].to_numpy())
-    begins[own] = found.nodes["invoked"].to_numpy()[at]  # of those that no edge leads to
-    place, at = _found(leaving, found.ids)
-    begins[place] = found.handed[at]
-    clipped[place] = found.clipped[at]
-    table = pa.table([leaving, begins, clipped], schema=_HANDED)
+    leaving = rows.read([found.prepared.leaving], _LEAVING)
+    place = leaving["place"].to_numpy()
+    led_to = place >= 0  # the others are only left: A of them is when they began
+    begins, clipped = leaving["begins"].to_numpy().copy(), np.zeros(len(leaving), np.bool_)
+    begins[led_to] = found.handed[place[led_to]]
+    clipped[led_to] = found.clipped[place[led_to]]
+    table = pa.table([leaving["id"], begins, clipped], schema=_HANDED)
     return Handed(
         handed=rows.keep(f"handed-{part.number}-{part.turn}", table),
         changed=part.before is None or not rows.read([part.before], _HANDED).equals(table),
         asks=frozenset(distinct(range_of(found.ids[found.elsewhere], part.ranges)).tolist()),
+        prepared=found.prepared,
     )
 
 
@@ -208,10 +247,8 @@ def gather(rows: Rows, part: Range) -> Gathered:
 
 def _spans(found: _Relaxed) -> Spans:
     """Span the time from the completion of each late transaction to A of it, and join what overlaps."""
-    place, at = _found(found.ids, found.nodes["id"].to_numpy())
-    completed = found.nodes["completed"].fill_null(_NEVER).to_numpy()[at]
-    late = found.latest[place] > completed
-    return Spans(*stretches(completed[late], found.latest[place][late]))
+    late = ~found.elsewhere & (found.latest > found.ends)
+    return Spans(*stretches(found.ends[late], found.latest[late]))
 
 
 def close(rows: Rows, group: Group) -> Part | None:
