@@ -13,10 +13,19 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from schemaquake.checkers.evidence.operations import PairedOperation
+from schemaquake.harness.ddl.cql import indexed_column
 from schemaquake.harness.ddl.schema_changes import RELATIONS, SCHEMA_CHANGES
 from schemaquake.harness.model.records import keyspace_of
 
-__all__ = ["SchemaChanges", "SchemaObject", "can_follow", "certainly_applied", "surely_changed", "target"]
+__all__ = [
+    "SchemaChanges",
+    "SchemaObject",
+    "can_follow",
+    "certainly_applied",
+    "indexed_place",
+    "surely_changed",
+    "target",
+]
 
 _KIND_OF: Final = {
     "alter-keyspace": "keyspace",
@@ -55,6 +64,11 @@ def target(operation: PairedOperation) -> SchemaObject:
     """Return the object that a schema change of `schemaquake.harness.ddl.schema_changes` creates, changes or drops."""
     kind = _KIND_OF.get(operation.f) or operation.f.split("-", 1)[1]
     return SchemaObject(kind, operation.argument["keyspace"], operation.argument.get("name", ""))
+
+
+def indexed_place(create: PairedOperation) -> tuple[str, str]:
+    """Return the table and the column that a CREATE INDEX names."""
+    return create.argument["table"], indexed_column(create.argument["column"])
 
 
 def can_follow(later: PairedOperation, earlier: PairedOperation) -> bool:
@@ -173,15 +187,11 @@ class SchemaChanges:
 
 
 def _may_be_no_ops(possible: Sequence[PairedOperation]) -> Collection[int]:
-    """Collect the changes with IF [NOT] EXISTS (by index) that were answered as applied, and may have met one like them before.
-
-    A CREATE of a view finds a table of its name there, and the other way round: so it is a no-op, too.
-    """
-    alike: dict[tuple[str, str, str, str], list[PairedOperation]] = {}
+    """Collect the changes with IF [NOT] EXISTS (by index) that were answered as applied, and may have met one like them before."""
+    alike: dict[tuple[str, ...], list[PairedOperation]] = {}
     for operation in possible:
-        subject = target(operation)
-        does = "create-relation" if operation.f in _CREATES_RELATION else operation.f
-        alike.setdefault((does, subject.keyspace, subject.name, _part(operation)), []).append(operation)
+        for likeness in _likenesses(operation):
+            alike.setdefault(likeness, []).append(operation)
     return {
         operation.index
         for several in alike.values()
@@ -192,10 +202,15 @@ def _may_be_no_ops(possible: Sequence[PairedOperation]) -> Collection[int]:
     }
 
 
-def _part(operation: PairedOperation) -> str:
-    """Return the column or field that a change is about; empty: none, or several."""
-    part = operation.argument.get("column", operation.argument.get("field", ""))
-    return str(part[0] if isinstance(part, list) and part else part)
+def _likenesses(operation: PairedOperation) -> Iterator[tuple[str, ...]]:
+    """Yield what a change does, in each way in which one that did the same leaves nothing to do.
+
+    A CREATE of a view finds a table of its name there, and the other way round. One of an index finds another on its column, too.
+    """
+    _, keyspace, name = target(operation)
+    yield "create-relation" if operation.f in _CREATES_RELATION else operation.f, keyspace, name
+    if operation.f == "create-index":
+        yield "index-column", keyspace, *indexed_place(operation)
 
 
 def _left_open(operation: PairedOperation) -> PairedOperation:

@@ -23,6 +23,7 @@ from schemaquake.checkers.evidence.schema_changes import (
     SchemaObject,
     can_follow,
     certainly_applied,
+    indexed_place,
     target,
 )
 from schemaquake.checkers.findings.argument import Argument
@@ -30,7 +31,6 @@ from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import names, where
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.schema.judge import Findings, doubt_free_text, judge
-from schemaquake.harness.ddl.cql import indexed_column
 from schemaquake.harness.ddl.schema_changes import RELATIONS
 from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Anomaly, Verdict
@@ -217,7 +217,7 @@ def find_removals(changes: SchemaChanges, subject: SchemaObject) -> Sequence[Pai
     removals = list(changes.drops(subject))
     creates = changes.creates(subject)
     if subject.kind == "index":
-        grounds = {(create.argument["table"], indexed_column(create.argument["column"])) for create in creates}
+        grounds = {indexed_place(create) for create in creates}
         for table, column in sorted(grounds):
             alters = changes.on(SchemaObject("table", subject.keyspace, table))
             removals += [
@@ -256,11 +256,21 @@ def _unexplained(case: Evidence, subject: SchemaObject, here: _Places) -> Anomal
 
 
 def _may_find_another(changes: SchemaChanges, subject: SchemaObject, create: PairedOperation) -> bool:
-    """Tell if IF NOT EXISTS may have found a table in the place of the view that it asked for, or the other way round."""
-    if subject.kind not in RELATIONS or certainly_applied(create):
+    """Tell if IF NOT EXISTS may have found a table in the place of the view, or the other way round, or another index on the column."""
+    if certainly_applied(create):
         return False
-    others = (subject._replace(kind=kind) for kind in RELATIONS - {subject.kind})
-    return any(can_follow(create, one) for other in others for one in changes.creates(other))
+    if subject.kind == "index":
+        others = [one for one in changes.possible if one.f == "create-index" and target(one) != subject]
+        others = [
+            one
+            for one in others
+            if target(one).keyspace == subject.keyspace and indexed_place(one) == indexed_place(create)
+        ]
+    elif subject.kind in RELATIONS:
+        others = [one for kind in RELATIONS - {subject.kind} for one in changes.creates(subject._replace(kind=kind))]
+    else:
+        return False
+    return any(can_follow(create, other) for other in others)
 
 
 def _no_request(failed: Sequence[PairedOperation]) -> str:

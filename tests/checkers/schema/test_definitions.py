@@ -329,6 +329,28 @@ def test_an_index_is_on_the_table_and_the_column_that_were_asked_for() -> None:
 
 
 OTHER_TABLE = ("@7 p1 n1 invoke create-table k.x a:int* z:int", "@8 p1 n1 ok")
+
+
+@pytest.mark.parametrize(
+    ("version", "answer", "is_found"),
+    [
+        pytest.param({"epoch": 7}, 'ok {"applied": true}', False, id="its coordinator was behind the log"),
+        pytest.param({}, 'ok {"applied": true}', True, id="no log decides"),
+        pytest.param({"epoch": 7}, 'ok {"applied": false}', False, id="known as a no-op"),
+    ],
+)
+def test_an_index_of_its_name_stays_where_if_not_exists_found_it(version: dict, answer: str, *, is_found: bool) -> None:
+    first = ("@5 p1 n1 invoke create-index k.i t c", "@6 p1 n1 ok")
+    again = ('@7 p2 n2 invoke create-index k.i t s {"if_not_exists": true}', f"@8 p2 n2 {answer}")
+    shown = [
+        f"{ALL} version v7 {orjson.dumps(version).decode()}",
+        table(indexes={"i": {"kind": "COMPOSITES", "target": "c"}}),
+    ]
+    assert [one.type for one in found([*KEYSPACE, *TABLE, *first, *again], shown)] == [
+        "unexplained-definition"
+    ] * is_found
+
+
 INDEX_OF_IT = ("@10 p2 n3 invoke create-index k.i x z", "@11 p2 n3 info OperationTimedOut: no")
 INDEX = ("@20 p3 n3 invoke create-index k.i t c", "@21 p3 n3 ok")
 

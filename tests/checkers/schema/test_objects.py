@@ -114,6 +114,45 @@ def test_every_kind_of_object_can_be_resurrected_and_vanish(kind: str, create: s
     assert verdict([*made, *dropped], THERE).valid is True
 
 
+LOG = 'settled n1,n2 version v7 {"epoch": 7}'
+INDEXED = 'table k.t id=1 a:int* x:int y:int {"indexes": {"i": {"kind": "COMPOSITES", "target": "x"}}}'
+
+
+def index(at: int, name: str, column: str, answer: str = 'ok {"applied": true}') -> list[str]:
+    guarded = ' {"if_not_exists": true}' if answer != "ok" else ""
+    return [f"@{at} p{at} n2 invoke create-index k.{name} t {column}{guarded}", f"@{at + 1} p{at} n2 {answer}"]
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "begins", "answer", "log", "vanished"),
+    [
+        pytest.param("j", "x", 19, 'ok {"applied": true}', [LOG], False, id="its coordinator was behind the log"),
+        pytest.param("j", "values(x)", 19, 'ok {"applied": true}', [LOG], False, id="on the values of that column"),
+        pytest.param("j", "x", 19, 'ok {"applied": null}', [], False, id="what came of it was not told"),
+        pytest.param("j", "x", 16, 'ok {"applied": true}', [LOG], False, id="begun as the other ended"),
+        pytest.param("j", "y", 19, 'ok {"applied": true}', [LOG], True, id="on another column"),
+        pytest.param("j", "x", 10, 'ok {"applied": true}', [LOG], True, id="before the other"),
+        pytest.param("j", "x", 19, "ok", [LOG], True, id="without IF NOT EXISTS"),
+        pytest.param("j", "x", 19, 'ok {"applied": true}', [], True, id="no log decides"),
+        pytest.param("i", "y", 19, 'ok {"applied": true}', [LOG], False, id="another of its name"),
+    ],
+)
+def test_an_index_that_found_another_on_its_column_need_not_be_there(
+    name: str, column: str, begins: int, answer: str, log: Sequence[str], *, vanished: bool
+) -> None:
+    history = [*CREATE, "@15 p5 n1 invoke create-index k.i t x", "@16 p5 n1 ok"]
+    lines = sorted([*history, *index(begins, name, column, answer)], key=lambda line: int(line[1:].split()[0]))
+    shown = [*log, THERE[0], f"settled n1,n2 {INDEXED}"]
+    assert [one.type for one in verdict(lines, shown).anomalies] == (["vanished-object"] if vanished else [])
+
+
+def test_an_index_on_a_table_of_another_keyspace_is_another_one() -> None:
+    other = ["@5 p5 n1 invoke create-index j.i t x", "@6 p5 n1 info"]
+    shown = [LOG, *THERE]
+    for answer in ('ok {"applied": true}', 'ok {"applied": null}'):
+        assert finding([*CREATE, *other, *index(9, "j", "x", answer)], shown).objects == ("k.j",)
+
+
 # ── keyspaces ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 DROP_KEYSPACE = ("@10 p0 n1 invoke drop-keyspace k", "@12 p0 n1 ok")
