@@ -147,7 +147,7 @@ class Notes:
         """The nodes that should serve, by time."""
         self.upgrades = Upgrades(values)
         """The operations by which nodes became another version."""
-        self.reloads: Sequence[Reload] = read_reloads(values)
+        self.reloads: Sequence[Reload] = read_reloads(self.operations)
         """The operations that exchanged a table and loaded its rows again."""
         self.caught_up: frozenset[tuple[str, str]] = frozenset(
             (value.get("phase", ""), node)

@@ -57,7 +57,11 @@ class PairedOperation:
 
         Intervals are closed: at the same nanosecond the clock cannot tell them apart, and they count as concurrent.
         """
-        return self.type != "info" and self.completed is not None and self.completed < other.invoked
+        return self.ended_before(other.invoked)
+
+    def ended_before(self, time: int) -> bool:
+        """Tell if this one had certainly taken effect, or failed, before a time (ns)."""
+        return self.type != "info" and self.completed is not None and self.completed < time
 
     def text(self, what: str | None = None, *, outcome: str | None = None) -> str:
         """Render the operation as a line of an explanation: `op 412: p3 n1 ALTER TABLE … -> ok at 8.214 s`.

@@ -7,16 +7,18 @@ the parameters promises that. Of recordings without it, the snapshots are known 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 from schemaquake.checkers.evidence.operations import PairedOperation
+from schemaquake.checkers.evidence.topology_operations import TopologyOperation
+from schemaquake.harness.units import S
 
 __all__ = ["Reload", "read_reloads"]
 
-_Note: TypeAlias = tuple[Mapping[str, Any], Mapping[str, Any]]
-_END: Final = 2**63 - 1
+_END: Final = sys.maxsize
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,64 +48,47 @@ class Reload:
 
     def _missed(self, write: PairedOperation) -> int | None:
         """Count the nodes whose snapshot may have begun before the write was acknowledged; None: any of them, or nobody acknowledged it."""
-        if write.type != "ok" or write.completed is None:
+        if write.type != "ok":
             return None
-        if write.completed < self.invoked:
+        if write.ended_before(self.invoked):
             return 0
-        return sum(began <= write.completed for began in self.snapshots.values()) if self.snapshots else None
+        return sum(not write.ended_before(began) for began in self.snapshots.values()) if self.snapshots else None
 
     def may_undo(self, removal: PairedOperation) -> bool:
         """Check that a removal may have been made between a snapshot and its load, which puts back what was there before."""
-        ends = _END if removal.completed is None or removal.type == "info" else removal.completed
-        return removal.invoked <= self.completed and self.invoked <= ends
+        return removal.invoked <= self.completed and not removal.ended_before(self.invoked)
 
     def puts_back(self, write: PairedOperation, removal: PairedOperation, copies: int) -> bool:
-        """Check that the row of this write, of so many copies, was loaded again after this removal.
+        """Check that the row of this write, of so many copies, was loaded again after this removal, which did not fail.
 
         The removal was the reload's own, or went on beside it; one that began before the last snapshot did may be in that.
         """
         last = max(self.snapshots.values(), default=self.invoked)
-        within = removal.completed is not None and removal.completed < self.completed and last < removal.invoked
-        return self.acknowledged and within and removal.type == "ok" and self.holds(write, copies)
+        within = last < removal.invoked and removal.ended_before(self.completed)
+        return self.acknowledged and within and self.holds(write, copies)
 
 
-def read_reloads(notes: Iterable[_Note]) -> Sequence[Reload]:
+def read_reloads(operations: Iterable[TopologyOperation]) -> Sequence[Reload]:
     """Read the reloads that may have dropped their table, in order."""
-    begun: dict[Any, Mapping[str, Any]] = {}
-    ended: dict[Any, _Note] = {}
-    for event, value in notes:
-        if "operation" in value and event["type"] == "invoke":
-            begun.setdefault(value["operation"], {**event, "parameters": value.get("parameters")})
-        elif "operation" in value and value["operation"] in begun and event["type"] in {"ok", "fail", "info"}:
-            ended.setdefault(value["operation"], (event, value))
-    found = [_reload(begin, ended.get(number)) for number, begin in begun.items()]
-    return [reload for reload in found if reload is not None]
+    return [_reload(one) for one in operations if one.parameters.get("reloads") and one.outcome != "fail"]
 
 
-def _reload(begin: Mapping[str, Any], end: _Note | None) -> Reload | None:
-    parameters = begin["parameters"]
-    if not isinstance(parameters, Mapping) or not parameters.get("reloads"):
-        return None
-    if end is not None and end[0]["type"] == "fail":
-        return None
+def _reload(operation: TopologyOperation) -> Reload:
     return Reload(
-        index=begin["index"],
-        keyspace=str(parameters.get("keyspace")),
-        table=str(parameters.get("table")),
-        invoked=begin["time"],
-        completed=_END if end is None else end[0]["time"],
-        acknowledged=end is not None and end[0]["type"] == "ok",
-        snapshots={} if end is None else _read_snapshots(begin["time"], *end),
+        index=operation.index,
+        keyspace=str(operation.parameters.get("keyspace")),
+        table=str(operation.parameters.get("table")),
+        invoked=operation.invoked,
+        completed=_END if operation.completed is None else operation.completed,
+        acknowledged=operation.outcome == "ok",
+        snapshots=_read_snapshots(operation),
     )
 
 
-def _read_snapshots(begins: int, event: Mapping[str, Any], value: Mapping[str, Any]) -> Mapping[str, int]:
+def _read_snapshots(operation: TopologyOperation) -> Mapping[str, int]:
     """Read when the snapshots began; none if a time cannot be true."""
-    effect = value.get("effect")
-    noted = effect.get("snapshots") if isinstance(effect, Mapping) else None
-    if not isinstance(noted, Mapping):
+    noted = operation.effect.get("snapshots")
+    if not isinstance(noted, Mapping) or not all(type(after) in {int, float} for after in noted.values()):
         return {}
-    lasted_s = (event["time"] - begins) / 1e9
-    if not all(type(after) in {int, float} and 0 <= after <= lasted_s for after in noted.values()):
-        return {}
-    return {str(node): begins + int(after * 1e9) for node, after in noted.items()}
+    began = {str(node): operation.invoked + int(after * S) for node, after in noted.items()}
+    return began if all(operation.invoked <= at <= (operation.completed or 0) for at in began.values()) else {}

@@ -40,7 +40,7 @@ def exchange(at=50):
 
 
 def reload(outcome="ok", *, begins=40, ends=60, snapshots=None, **parameters):
-    value = {"operation": 1, "parameters": {**_PARAMETERS, **parameters}}
+    value = {"operation": 1, "nodes": [], "becomes": {}, "parameters": {**_PARAMETERS, **parameters}}
     if snapshots is not None:
         value["effect"] = {"snapshots": snapshots}
     begin = f"@{begins} -- invoke reload-table {json.dumps(value)}"
@@ -76,12 +76,14 @@ LOST, BACK = [("lost-rows", "missing")], [("resurrected-rows", "removed")]
         pytest.param(insert(39, 1), "ok", [], [], id="acknowledged as it began"),
         pytest.param(insert(45, 1), "ok", [], [], id="written beside it, before the drop"),
         pytest.param(insert(45, 1), "ok", [1], [], id="written beside it, and in a snapshot"),
+        pytest.param(insert(10, 1, consistency="ONE"), "ok", [], LOST, id="of which there was one copy"),
         pytest.param(insert(55, 1), "ok", [], LOST, id="written to the new table"),
         pytest.param([*insert(10, 1), *delete(20, 1)], "ok", [], [], id="deleted before it"),
         pytest.param([*insert(10, 1), *delete(20, 1)], "ok", [1], BACK, id="deleted before it, and back"),
         pytest.param([*insert(10, 1), *delete(45, 1)], "ok", [1], [], id="deleted between snapshot and drop"),
         pytest.param([*insert(10, 1), *delete(39, 1)], "ok", [1], [], id="deleted as it began"),
         pytest.param([*insert(10, 1), *delete(55, 1)], "ok", [1], [], id="deleted before it was loaded"),
+        pytest.param([*insert(10, 1), *delete(60, 1)], "ok", [1], [], id="deleted as it ended"),
         pytest.param([*insert(10, 1), *delete(62, 1)], "ok", [1], BACK, id="deleted after it"),
         pytest.param([*insert(10, 1), *delete(62, 1)], "ok", [], [], id="deleted after it, and gone"),
     ],
@@ -167,7 +169,7 @@ def test_a_row_that_one_snapshot_may_have_need_not_be_met_by_a_quorum():
     def at(consistency, written):
         return found(written, reload(snapshots=TAKEN), exchange(), read(80, consistency=consistency))
 
-    assert at("QUORUM", insert(40, 1)) == at("ALL", insert(41, 1)) == LOST
+    assert at("QUORUM", insert(10, 1)) == at("QUORUM", insert(40, 1)) == at("ALL", insert(41, 1)) == LOST
     assert at("QUORUM", insert(41, 1)) == []
     assert at("QUORUM", insert(43, 1, consistency="ALL")) == []
     assert at("QUORUM", insert(55, 1)) == LOST, "written to the new table"
@@ -178,6 +180,24 @@ def test_a_drop_before_the_last_snapshot_removes_for_good():
         begun = 45 if snapshots is TAKEN else 50
         assert found(insert(41, 1), reload(snapshots=snapshots), exchange(begun), read(80)) == []
     assert found(insert(10, 1), reload(snapshots=TAKEN), exchange(45), read(80)) == []
+
+
+def test_snapshots_may_begin_and_end_with_the_reload():
+    """One from its first moment on misses what went on then; of one as late as its end, no DROP can come after it."""
+    assert found(insert(39, 1), reload(snapshots={"n1": 0}), exchange(), read(80)) == LOST
+    assert found(insert(39, 1), reload(snapshots={"n1": 0, "n2": 0}), exchange(), read(80)) == []
+    assert found(insert(10, 1), reload(snapshots={**TAKEN, "n3": 0.020}), exchange(), read(80)) == []
+
+
+def test_a_drop_that_ends_with_the_reload_may_have_come_after_the_load():
+    assert found(insert(10, 1), reload(), exchange(58), read(80)) == LOST
+    assert found(insert(10, 1), reload(), exchange(59), read(80)) == []
+
+
+def test_steps_of_a_reload_are_not_its_end():
+    step = ['@45 -- info operation-step {"operation": 1, "step": "loading"}']
+    assert found(insert(10, 1), reload(), step, exchange(), read(80)) == LOST
+    assert found(insert(10, 1), reload(), ["@45 -- info operation-step {}"], exchange(), read(80)) == LOST
 
 
 def test_how_many_replicas_have_a_row_is_not_known_where_their_number_changed():
