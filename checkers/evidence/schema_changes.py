@@ -39,7 +39,7 @@ _KIND_OF: Final = {
 
 _CREATES_RELATION: Final = frozenset(f"create-{kind}" for kind in RELATIONS)
 _MAY_DO_NOTHING: Final = frozenset({"alter-options", "alter-view", "alter-keyspace"})
-"""Changes that may give an object what it has."""
+"""Changes that may give an object what it has, as CREATE OR REPLACE may."""
 
 # What a statement begins with when it leaves the schema alone.
 _HARMLESS: Final = frozenset(
@@ -84,7 +84,8 @@ def certainly_applied(operation: PairedOperation) -> bool:
 
 def surely_changed(operation: PairedOperation) -> bool:
     """Tell if a change was acknowledged and cannot have done nothing; with IF [NOT] EXISTS its coordinator may take another's for its own."""
-    return operation.acknowledged and operation.f in SCHEMA_CHANGES - _MAY_DO_NOTHING and not _is_guarded(operation)
+    may_do_nothing = operation.f in _MAY_DO_NOTHING or _is_guarded(operation) or operation.argument.get("or_replace")
+    return operation.acknowledged and operation.f in SCHEMA_CHANGES and not may_do_nothing
 
 
 def _is_guarded(operation: PairedOperation) -> bool:

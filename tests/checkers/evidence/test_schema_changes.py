@@ -84,7 +84,10 @@ def test_every_change_is_about_one_object(asked: str, kind: str, name: str) -> N
         (guarded("create-table k.t a:int*"), "ok", False, False),
         (guarded("drop-table k.t", drops=True), 'ok {"applied": true}', True, False),
         (guarded("drop-table k.t", drops=True), "ok", False, False),
+        (guarded("create-table k.t a:int*"), 'ok {"applied": 1}', False, False),
         ("drop-table k.t", "ok", True, True),
+        ('create-function k.f {"arguments": [], "returns": "int", "body": ""}', "ok", True, True),
+        ('create-function k.f {"arguments": [], "returns": "int", "body": "", "or_replace": true}', "ok", True, False),
         ("alter-options k.t comment=x", "ok", True, False),
         ("alter-keyspace k", "ok", True, False),
     ],
@@ -113,8 +116,9 @@ def test_what_failed_or_was_a_no_op_is_no_possible_change() -> None:
         call(0, 7, "drop-table k.t", "info"),
         call(1, 9, 'cql k {"statement": "DROP TABLE k.t"}'),
         call(2, 11, "create-type k.u f:int", None),
+        call(3, 13, "add-column k.t c:int", "fail"),
     )
-    assert [one.index for one in found.all] == [0, 2, 4, 6, 8, 10]
+    assert [one.index for one in found.all] == [0, 2, 4, 6, 8, 10, 11]
     assert [one.index for one in found.possible] == [2, 6, 10]
     assert [one.index for one in found.free_texts] == [8]
     assert found.objects == [TABLE, TYPE]
