@@ -88,9 +88,12 @@ def test_a_node_serves_until_it_may_have_left_and_from_when_its_joining_was_ackn
     ]
     joined = Notes(judged((members(0, n3="absent"), *joining, members(9000))).history).membership
     left = Notes(run("ok").history).membership
-    times = [second * S for second in (1, 2.5, 4)]
-    assert [joined.serves("n3", time) for time in times] == [False, False, True]
-    assert [left.serves("n3", time) for time in times] == [True, False, False]
+    times = [round(second * S) for second in (1, 2, 2.5, 3, 4)]
+    assert [joined.serves("n3", time) for time in times] == [False, False, False, True, True]
+    assert [left.serves("n3", time) for time in times] == [True, False, False, False, False]
+    assert [sorted(left.serving(time)) for time in times[:2]] == [["n1", "n2", "n3"], ["n1", "n2"]]
+    assert left.times == [0, 2 * S, 3 * S, 8 * S]
+    assert (left.operations, left.changes, left.taken_down) == (1, True, [])
 
 
 def test_a_node_that_left_is_missed_by_no_probe():
@@ -157,6 +160,25 @@ def test_a_node_that_an_operation_takes_down_need_not_serve_meanwhile(ends, kind
     assert all(membership.serves(node, time) for node in ("n1", "n3") for time in times)
     others = Notes(judged((members(0), *operation(2000, ends, kind))).history).membership
     assert all(others.serves("n2", time) for time in times), "it goes on beside its work"
+    ended = None if ends is None else ends * S // 1000
+    assert (membership.taken_down, others.taken_down) == ([(2 * S, ended, frozenset({"n2"}))], [])
+    assert (membership.operations, membership.changes) == (1, False)
+
+
+def test_notes_that_are_damaged_say_nothing_of_a_member():
+    first = {
+        "n1": {"state": "joining"},
+        "n2": {"state": "normal", "expected": "absent"},
+        "n3": "x",
+        "n4": {"state": "?"},
+    }
+    then = {"n1": {"state": "left", "expected": "normal", "address": ""}, "n2": {"address": "10.0.0.2"}}
+    lines = [note(at, "membership", {"members": each}) for at, each in enumerate((first, then, None))]
+    membership = Notes(judged(lines).history).membership
+    assert membership.initial == {"n1": "joining", "n2": "absent"}
+    assert membership.addresses == {"n2": "10.0.0.2"}
+    assert [membership.serves(node, 0) for node in ("n1", "n2", "n3", "n4")] == [False, False, True, True]
+    assert membership.times == [0, 1_000_000, 2_000_000]
 
 
 @pytest.mark.parametrize(
