@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import orjson
+import pyarrow as pa
+import pytest
 from histories import observed
 
-from schemaquake.checkers.evidence.node_schemas import NodeSchema, Unread, read_final_schemas, read_sightings
+from schemaquake.checkers.evidence.node_schemas import (
+    GROUP_HISTORY,
+    NodeSchema,
+    Unread,
+    read_final_schemas,
+    read_sightings,
+)
+from schemaquake.harness.model.records import OBSERVATIONS
 
 
 def only(*lines: str) -> NodeSchema:
@@ -146,3 +156,205 @@ def test_sightings_come_in_order_of_time_from_every_phase() -> None:
         (10_000_000_000, "settled", "n1", "2"),
     ]
     assert told[1][-1] is None
+
+
+def version(node: str = "n1", phase: str = "settled", **told: object) -> str:
+    return f"{phase} {node} version v {orjson.dumps(told).decode()}"
+
+
+@pytest.mark.parametrize(
+    ("told", "authority", "follows_log", "mistakes"),
+    [
+        ({}, "disk", False, False),
+        ({"epoch": 0}, "log", True, True),
+        ({"told_from": "memory"}, "memory", False, False),
+        ({"told_from": "memory", "epoch": 7}, "memory", False, False),
+        ({"authority": "disk", "epoch": 7}, "disk", False, False),
+        ({"authority": "log"}, "log", True, True),
+        ({"authority": GROUP_HISTORY}, GROUP_HISTORY, True, False),
+    ],
+)
+def test_a_reading_names_the_authority_or_it_follows_from_what_else_it_shows(
+    told: dict[str, object], authority: str, *, follows_log: bool, mistakes: bool
+) -> None:
+    schema = only(version(**told), "settled n1 keyspace k")
+    assert (schema.authority, schema.follows_log, schema.mistakes_no_ops) == (authority, follows_log, mistakes)
+    assert schema.asks_before_it_answers is (follows_log and not mistakes)
+    assert schema.source == told.get("told_from", "disk")
+
+
+LIVE = "settled n1 live k.t CREATE TABLE k.t (a int)"
+
+
+@pytest.mark.parametrize(
+    ("told", "lines", "described", "remembers", "error"),
+    [
+        ({"authority": "log"}, [], True, True, None),
+        ({"authority": "disk", "memory": "statements"}, [], False, False, None),
+        ({"epoch": 7}, [], False, False, None),
+        ({"epoch": 7, "memory": "statements"}, [], True, True, None),
+        ({"epoch": 7, "memory": "columns"}, [LIVE], False, True, None),
+        ({"authority": "log", "memory_error": "E"}, [], False, False, "E"),
+        ({"authority": "log", "memory_error": "E"}, [LIVE], False, True, "E"),
+        ({"authority": "log"}, [LIVE, "settled n1 live k.s gone"], True, True, None),
+        ({}, [LIVE], False, True, None),
+    ],
+)
+def test_a_memory_is_whole_where_a_log_decides_and_it_was_described_without_an_error(
+    told: dict[str, object], lines: list[str], *, described: bool, remembers: bool, error: str | None
+) -> None:
+    schema = only(version(**told), "settled n1 table k.t id=1 a:int*", *lines)
+    assert (schema.described, schema.remembers, schema.memory_error) == (described, remembers, error)
+    assert schema.shows_memory == told.get("memory")
+    assert set(schema.live) == ({("table", "k", "t")} if lines else set())
+
+
+def test_the_error_of_a_memory_is_that_of_its_first_row_unless_the_version_names_one() -> None:
+    rows = observed(version(authority="log"), "settled n1 table k.t id=1 a:int*", LIVE).to_pylist()
+    failed = [{**rows[-1], "definition": None, "error": text, "name": None} for text in ("first", "second")]
+    for told, error in (({"authority": "log"}, "first"), ({"authority": "log", "memory_error": "E"}, "E")):
+        named = [
+            {**row, "definition": orjson.dumps(told).decode()} if row["kind"] == "version" else row for row in rows
+        ]
+        (schema,) = read_final_schemas(pa.Table.from_pylist([*named, *failed], schema=OBSERVATIONS)).schemas
+        assert (schema.memory_error, schema.live, schema.described, schema.remembers) == (error, {}, False, False)
+        assert set(schema.tables) == {("k", "t")}, "the disk was read all the same"
+
+
+@pytest.mark.parametrize(
+    ("lines", "unread"),
+    [
+        pytest.param(
+            [version(memory="statements"), "settled n1 keyspace k"], True, id="of keyspaces it shows statements"
+        ),
+        pytest.param([version(memory="columns"), "settled n1 keyspace k"], False, id="of keyspaces it has no columns"),
+        pytest.param([version(memory="columns"), "settled n1 table k.t id=1 a:int*"], True, id="a table"),
+        pytest.param([version(memory="columns"), "settled n1 view k.v id=1 a:int*"], True, id="a view"),
+        pytest.param([version(memory="statements")], False, id="nothing to show"),
+        pytest.param([version(), "settled n1 table k.t id=1 a:int*"], False, id="a system that shows no memory"),
+        pytest.param(
+            [version(memory="columns", told_from="memory"), "settled n1 table k.t id=1 a:int*"],
+            False,
+            id="read from memory",
+        ),
+        pytest.param(
+            [
+                version(memory="columns"),
+                "settled n1 table k.t id=1 a:int*",
+                'settled n1 live k.t {"kind": "table", "error": "E"}',
+            ],
+            False,
+            id="asked without an answer",
+        ),
+        pytest.param([version(memory="columns"), "settled n1 table k.t id=1 a:int*", LIVE], False, id="read"),
+        pytest.param([version(memory_error="E")], True, id="it says why it was not"),
+    ],
+)
+def test_a_memory_that_was_not_read_where_there_is_one_to_show_is_unread(lines: list[str], *, unread: bool) -> None:
+    error = "E" if "memory_error" in lines[0] else "no reading of it was recorded"
+    found = read_final_schemas(observed(*lines)).memories_unread
+    assert found == ((Unread("settled", "n1", error),) if unread else ())
+
+
+def test_where_one_memory_was_read_that_of_another_node_is_missing() -> None:
+    lines = [version(), version("n2"), "settled n1,n2 table k.t id=1 a:int*"]
+    assert read_final_schemas(observed(*lines)).memories_unread == ()
+    assert [one.node for one in read_final_schemas(observed(*lines, LIVE)).memories_unread] == ["n2"]
+
+
+def test_what_the_server_keeps_for_itself_is_no_object_of_a_client() -> None:
+    schema = only(
+        "settled n1 table k.t id=1 a:int*",
+        'settled n1 table k.log id=2 a:int* {"derived_from": "k.t"}',
+        'settled n1 view k.index id=3 a:int* {"derived_from": "k.i"}',
+        "settled n1 view k.v id=4 a:int*",
+    )
+    assert schema.derived == {("table", "k", "log"), ("view", "k", "index")}
+    assert set(schema.objects()) == {("table", "k", "t"), ("view", "k", "v")}
+
+
+def test_what_is_stored_is_comparable_by_kind_and_name() -> None:
+    schema = only(
+        "settled n1 keyspace k",
+        "settled n1 table k.t id=1 a:int*",
+        "settled n1 view k.v id=2 a:int*",
+        "settled n1 type k.u f:int g:text",
+        "settled n1 function k.f",
+        "settled n1 aggregate k.g",
+    )
+    stored = schema.stored()
+    assert stored["type", "k", "u"] == [["f", "int"], ["g", "text"]]
+    assert [stored[kind, "k", name]["id"] for kind, name in (("table", "t"), ("view", "v"))] == ["1", "2"]
+    assert stored["table", "k", "t"]["columns"] == {"a": {"type": "int", "kind": "partition_key", "position": 0}}
+    assert stored["keyspace", "k", ""] == schema.keyspaces["k"]
+    assert stored["function", "k", "f"] == schema.functions["k", "f"].definition
+    assert stored["aggregate", "k", "g"] == schema.aggregates["k", "g"].definition
+    assert len(stored) == 6
+
+
+def test_what_a_definition_leaves_out_is_not_known() -> None:
+    schema = only(
+        'settled n1 table k.t {"columns": {"a": {"type": "int", "kind": "untold", "position": null}}, "options": null}',
+        'settled n1 table k.s {"columns": null, "indexes": null, "dropped_columns": {"x": {}}}',
+        'settled n1 function k.f {"arguments": null, "returns": null}',
+        'settled n1 aggregate k.g {"arguments": ["int", "text"], "final_function": "h"}',
+        'settled n1 type k.u {"fields": null}',
+        "settled n1 table k.gone gone",
+        "settled n1 ring {}",
+    )
+    columns = schema.tables["k", "t"].columns
+    assert (columns["a"].kind, columns["a"].position) == ("untold", -1)
+    assert (schema.tables["k", "t"].options, schema.tables["k", "s"].columns, schema.tables["k", "s"].indexes) == (
+        {},
+        {},
+        {},
+    )
+    assert schema.tables["k", "s"].dropped_columns == {"x"}
+    assert (schema.functions["k", "f"].arguments, schema.functions["k", "f"].returns) == ((), "")
+    assert (schema.aggregates["k", "g"].arguments, schema.aggregates["k", "g"].final_function) == (("int", "text"), "h")
+    assert (schema.types["k", "u"], ("k", "gone") in schema.tables) == ((), False)
+    assert only(version(release="5.0.2", epoch=3)).release == "5.0.2"
+
+
+def test_names_in_a_memory_are_bare() -> None:
+    schema = only(
+        'settled n1 live k.f(int) {"kind": "function", "statement": "S"}',
+        'settled n1 live k."My(T)"(int) {"kind": "function", "refusal": "no"}',
+        'settled n1 live k."A" {"kind": "table", "error": "E"}',
+    )
+    assert list(schema.live) == [("function", "k", "f")]
+    assert schema.refusals == {("function", "k", "My(T)"): "no"}
+    assert schema.unanswered == {("table", "k", "A")}
+    assert schema.live["function", "k", "f"].evidence == "S"
+    columns = only('settled n1 live k.t {"kind": "table", "columns": {"a": "int"}}').live["table", "k", "t"]
+    assert columns.evidence == {"a": "int"}
+
+
+def test_a_node_that_need_not_serve_is_not_unread_and_the_last_error_of_another_counts() -> None:
+    lines = ["settled n1 keyspace k", "settled#1 n2 error first", "settled#2 n2 error second", "running n3 keyspace k"]
+    asked: list[tuple[str, frozenset[str]]] = []
+
+    def gone(phase: str, nodes: frozenset[str]) -> frozenset[str]:
+        asked.append((phase, nodes))
+        return frozenset({"n1", "n4"})
+
+    found = read_final_schemas(observed(*lines), nodes=frozenset({"n4", "n5"}), gone=gone)
+    assert [schema.node for schema in found.schemas] == ["n1"], "one that was read all the same"
+    assert found.unread == (
+        Unread("settled", "n2", "second"),
+        Unread("settled", "n3", "no reading of it was recorded"),
+        Unread("settled", "n5", "no reading of it was recorded"),
+    )
+    assert asked[0] == ("settled", frozenset({"n1", "n2", "n3", "n4", "n5"}))
+
+
+def test_an_error_of_a_row_of_the_disk_makes_a_reading_incomplete() -> None:
+    rows = observed("settled n1 keyspace k", "settled n1 table k.t id=1 a:int*", LIVE).to_pylist()
+
+    def found(kind: str) -> int:
+        failed = [{**row, "error": "E"} if row["kind"] == kind else row for row in rows]
+        return len(read_final_schemas(pa.Table.from_pylist(failed, schema=OBSERVATIONS)).schemas)
+
+    assert [found(kind) for kind in ("none", "live", "table", "version")] == [1, 1, 0, 0]
+    without = pa.Table.from_pylist([row for row in rows if row["kind"] != "version"], schema=OBSERVATIONS)
+    assert read_final_schemas(without).unread == (Unread("settled", "n1", "no reading of it was recorded"),)
