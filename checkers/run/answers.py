@@ -51,7 +51,7 @@ _RECOVERY_NS: Final = 10_000_000_000
 _MISSES_REPLICAS: Final = r"^Unavailable"
 """The error of a coordinator that knows of too few replicas that are alive, in CQL and in Thrift."""
 _UNREACHED: Final = r"^(NoHostAvailable|NotConnected|TTransportException|Connection\w*)\b"
-"""The errors of a client that found no server on its node. Faults at steps of a simulated protocol have no notes, but clients meet them."""
+"""The errors of who found no server on a node. Faults at steps of a simulated protocol have no notes, but clients and the observer meet them."""
 _OF_ALL_REPLICAS: Final = ("ONE", "TWO", "THREE", "QUORUM", "ALL")
 """Levels of which any replica counts."""
 _REJOINED_NS: Final = 30_000_000_000
@@ -302,7 +302,8 @@ def _find_missing_replicas(evidence: Evidence, asked: pa.Table, answers: pa.Tabl
     """Yield how many operations were refused for want of live replicas, long after any fault and start, while every node was whole.
 
     Only at a level at which that kind of operation was ever acknowledged in that keyspace, and where no change of the keyspace and no
-    operation on the ring can have given it other replicas. A node on which a client found no server was not whole, and is again ten seconds later.
+    operation on the ring can have given it other replicas. A node on which a client or the observer found no server was not whole, and is again ten
+    seconds later.
     """
     missing = pc.fill_null(pc.match_substring_regex(answers["error"], _MISSES_REPLICAS), fill_value=False)
     if evidence.notes.membership.operations or not pc.any(missing).as_py():
@@ -311,7 +312,7 @@ def _find_missing_replicas(evidence: Evidence, asked: pa.Table, answers: pa.Tabl
     attained = {_request_of(row) for row in accepted.select(["f", "key", "value"]).to_pylist()}
     whole = WholeTimes(evidence.notes, sorted(evidence.nodes), recovery_ns=_RECOVERY_NS, needs_all=True)
     ends = answers["time"].filter(missing).to_pylist()
-    unreached = list(_list_unreached(asked, answers))
+    unreached = [*_list_unreached(asked, answers), *_list_unseen(evidence.observations)]
     found = [
         row["index"]
         for row, end in zip(asked.filter(missing).to_pylist(), ends, strict=True)
@@ -333,6 +334,15 @@ def _list_unreached(asked: pa.Table, answers: pa.Table) -> Iterator[tuple[str | 
     columns = (asked["node"], asked["time"], answers["time"])
     for node, begins, ends in zip(*(each.filter(without).to_pylist() for each in columns), strict=True):
         yield node, begins, ends + _RECOVERY_NS
+
+
+def _list_unseen(observations: pa.Table) -> Iterator[tuple[str | None, int, int]]:
+    """Yield each node that had no server for the observer, and the times (ns) in which it had none, or had one again just before."""
+    versions = observations.filter(pc.equal(observations["kind"], "version"))
+    without = pc.fill_null(pc.match_substring_regex(versions["error"], _UNREACHED), fill_value=False)
+    unseen = versions.filter(without)
+    for node, time in zip(unseen["node"].to_pylist(), unseen["time"].to_pylist(), strict=True):
+        yield node, time, time + _RECOVERY_NS
 
 
 def _may_lack_replicas(row: Mapping[str, Any], unreached: Collection[str | None], changes: SchemaChanges) -> bool:

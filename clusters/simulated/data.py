@@ -327,17 +327,20 @@ class DataPath:
         answers: Mapping[str, _Rows],
         chosen: Mapping[int, Sequence[str]],
     ) -> Steps:
-        """Bring the replicas that were behind up to what was merged, and wait for them."""
+        """Bring the replicas that were behind up to what was merged, all rows at once, and wait for them."""
         server = node.server
         assert server is not None
+        asked = []
         for key, (deleted_us, cells) in merged.items():
             names = chosen[ring.place(token_of(key[0]))]
             behind = [name for name in names if answers[name].get(key) != (deleted_us, cells)]
             if behind:
                 write = RowWrite(table.id, key, cells, deleted_us, ring.version)
-                repaired: Answers = yield server.ask(behind, "write", write, need=len(behind), limit_ns=_WRITE_LIMIT_NS)
-                if not repaired.enough:
-                    raise _short(repaired, "Read", "repair")
+                asked.append(server.ask(behind, "write", write, need=len(behind), limit_ns=_WRITE_LIMIT_NS))
+        for question in asked:
+            repaired: Answers = yield question
+            if not repaired.enough:
+                raise _short(repaired, "Read", "repair")
 
     # ── replicas ─────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -575,6 +575,26 @@ def test_a_node_without_a_server_for_its_client_was_not_whole(gone: list[str], s
     assert len(replicas_missed([*WHOLE, *asked(25_000, answer=MISSED), *gone])) == said
 
 
+@pytest.mark.parametrize(
+    ("seen", "said"),
+    [
+        pytest.param("@15000 running n1 error NoHostAvailable: no answer", 0, id="ten seconds before"),
+        pytest.param("@14999 running n1 error NoHostAvailable: no answer", 1, id="longer ago"),
+        pytest.param("@25001 running n1 error NoHostAvailable: no answer", 0, id="meanwhile"),
+        pytest.param("@25002 running n1 error NoHostAvailable: no answer", 1, id="later"),
+        pytest.param("@20000 running n2 error NoHostAvailable: no answer", 1, id="one of the others"),
+        pytest.param("@20000 running n1 error OperationTimedOut: no answer", 1, id="another answer"),
+        pytest.param("@20000 running n1 version v1", 1, id="an answer"),
+        pytest.param("@20000 running n1 log NoHostAvailable: no answer", 1, id="another question"),
+    ],
+)
+def test_a_node_without_a_server_for_the_observer_was_not_whole(seen: str, said: int) -> None:
+    # No client asked it while it was away (swarm seed 23471).
+    records = judged([*WHOLE, *asked(25_000, answer=MISSED)], [seen])
+    found = find_misplaced_answers(Evidence.of(records))
+    assert len([text for text in found if "for want of replicas" in text]) == said
+
+
 BY_CENTER = '{"replication": {"class": "NetworkTopologyStrategy", "dc1": 2, "dc2": 2}}'
 
 

@@ -226,6 +226,43 @@ _CARRIED_OUT_AGAIN = Plan(
 )  # fmt: skip
 """A change that was carried out again made an equal definition, which counted as another one."""
 
+_SEEN_WITHOUT_A_SERVER = Plan(
+    system="simulated:scylladb-6.2", workloads=("schema-churn",), seed=23471, cluster="simulated", time_limit_s=20.0, rate=8.0,
+    concurrency=9, restart="none",
+    options={
+        "bugs": "none", "fault.seconds": "4", "fault.within": "20", "invariants": "checked", "relay": "true",
+        "kill.at": "group0/apply/g7b@10,group0/apply/g7b@59,group0/apply/g7b@3,raft/replicate/r2@2,group0/apply/g7b@119,"
+        "group0/apply/g7b@15,group0/apply/g7b@21,group0/apply/g7b@7,group0/apply/g7b@18",
+    },
+)  # fmt: skip
+"""Servers were killed at steps and refused rows as soon as they were there again: no client had asked them meanwhile, but the observer had."""
+_SEEN_ONCE_WITHOUT_A_SERVER = Plan(
+    system="simulated:scylladb-6.2", workloads=("schema-churn",), seed=26489, cluster="simulated", nodes=5, time_limit_s=20.0,
+    rate=8.0, restart="none",
+    options={
+        "bugs": "none", "fault.seconds": "4", "fault.within": "20", "invariants": "checked",
+        "cut.at": "group0/apply/g7a@3:n3-n5,group0/apply/g7a@147",
+        "kill.at": "raft/replicate/f1@5,group0/apply/g7a@127,raft/replicate/f1@24:n2,group0/apply/g7a@2,group0/apply/g7a@7,"
+        "group0/apply/g7a@92:n4,group0/apply/g7a@73:n4",
+    },
+)  # fmt: skip
+"""The same of one server."""
+_REPAIRED_ONE_BY_ONE = Plan(
+    system="simulated:cassandra-6.0", workloads=("reloaded-rows",), nemeses=("removenode",), seed=23434, cluster="simulated",
+    nodes=4, time_limit_s=20.0, rate=80.0, restart="none",
+    options={
+        "bugs": "none", "fault.seconds": "2", "fault.within": "22", "invariants": "checked", "cut.at": "6.0/sequence/q6@4:n3",
+        "kill.at": "6.0/stream/s1@1", "removenode.limit-s": "40", "slow": "n2-n1:200,n3-n1:200,n4-n1:200",
+    },
+)  # fmt: skip
+"""A read of a whole table through a node behind slow links repaired one row after the other, and no client waits for so long."""
+_REPAIRED_ONE_BY_ONE_EARLIER = Plan(
+    system="simulated:cassandra-3.11", workloads=("reloaded-rows",), nemeses=("kill",), seed=23476, cluster="simulated", nodes=5,
+    time_limit_s=20.0, rate=40.0, concurrency=15, replication_factor=3, restart="together",
+    options={"bugs": "none", "invariants": "checked", "slow": "n1-n2:200,n2-n1:200"},
+)  # fmt: skip
+"""The same on 3.11."""
+
 
 @pytest.mark.parametrize(
     "plan",
@@ -254,6 +291,10 @@ _CARRIED_OUT_AGAIN = Plan(
         _WITHOUT_A_VOICE,
         _NAME_OF_A_TABLE,
         _CARRIED_OUT_AGAIN,
+        _SEEN_WITHOUT_A_SERVER,
+        _SEEN_ONCE_WITHOUT_A_SERVER,
+        _REPAIRED_ONE_BY_ONE,
+        _REPAIRED_ONE_BY_ONE_EARLIER,
     ],
     ids=lambda plan: str(plan.seed),
 )
