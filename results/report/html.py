@@ -155,6 +155,23 @@ def render(template: str, *, charts: bool, more: str | None = None, **values: An
     )
 
 
+def restyled(page: str, *, more: str) -> str:
+    """Return a stored page without charts with today's styles, scripts and policy. Raises ValueError for a page without them."""
+    scripts = _scripts(more)
+    policy = Markup.escape(scripts.policy(charts=False))
+    parts = (
+        (r'(<meta http-equiv="Content-Security-Policy" content=")[^"]*(")', [policy]),
+        (r"(<style>).*?(</style>)", [_styles(more, charts=False)]),
+        (r"(<script>).*?(</script>)", [scripts.page, scripts.more]),
+    )
+    for pattern, texts in parts:
+        remaining = iter(texts)
+        page, count = re.subn(pattern, lambda found: f"{found[1]}{next(remaining)}{found[2]}", page, flags=re.DOTALL)  # noqa: B023 - used at once
+        if count != len(texts):
+            raise ValueError(f"{count} of {len(texts)} places for {pattern}")
+    return page
+
+
 def safe_json(document: Any) -> Markup:
     """Serialise JSON that is safe inside a `<script>`: it cannot end the element or begin a comment."""
     text = orjson.dumps(document).decode()
@@ -172,6 +189,22 @@ def code_spans(text: str) -> Markup:
         Markup("<code>{}</code>").format(part) if number % 2 else Markup.escape(part)
         for number, part in enumerate(parts)
     )
+
+
+def whole_options(command: str) -> Markup:
+    """Escape a command, and keep the name of each option on one line: a browser breaks `--seed` after its hyphens."""
+    return Markup("").join(
+        Markup('<span class="nowrap">{}</span>').format(word) if _OPTION.fullmatch(word) else Markup.escape(word)
+        for word in re.split(r"(\s+)", str(command))
+    )
+
+
+def breakable(name: str) -> Markup:
+    """Escape a long name, and let a narrow column break it between its parts, such as `rolling-upgrade:` and `to=`."""
+    return Markup("<wbr>").join(map(Markup.escape, re.split(r"(?<=[:=@])", str(name))))
+
+
+_OPTION: Final = re.compile(r"--?[a-z][a-z-]{0,24}", re.IGNORECASE)
 
 
 def _printable(value: Any) -> Any:
@@ -192,7 +225,9 @@ def _environment() -> Environment:
         finalize=_printable,
     )
     environment.filters |= {
+        "breakable": breakable,
         "code_spans": code_spans,
+        "whole_options": whole_options,
         "anchor": _anchor,
         "relative": relative_address,
         "shortened": shortened,

@@ -8,7 +8,7 @@ geometry only; the page's template draws it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import pyarrow as pa
@@ -25,7 +25,7 @@ from schemaquake.results.report.recipe import contested_changes
 from schemaquake.results.tables.statements import Statement, belongs, read_statements
 from schemaquake.results.wording import counted, first_of, joined, shortened
 
-__all__ = ["OPERATIONS_DRAWN", "SCENES_DRAWN", "Scene", "draw_scenes"]
+__all__ = ["OPERATIONS_DRAWN", "SCENES_DRAWN", "Scene", "draw_scenes", "legible"]
 
 OPERATIONS_DRAWN: Final = 10_000
 """Maximum number of operations drawn in a report, as in Jepsen's timeline; a longer page is unreadable."""
@@ -38,12 +38,17 @@ WIDTH: Final = 1160
 PLOT_LEFT: Final = 132
 PLOT_RIGHT: Final = 812
 FINAL_LEFT: Final[Mapping[FinalReading, float]] = {"settled": 836, "restarted": 1002}
-FINAL_WIDTH: Final = 146
+FINAL_WIDTH: Final = 138
+"""It leaves room for a bracket and its sign before the next column."""
 ROW: Final = 22
 BAR: Final = 14
 TOP: Final = 34
 CHARACTER: Final = 6.4
 """Width of one character of a label, px. Decides if a label fits."""
+INSET: Final = 6
+"""Distance from the left edge of a segment to its label."""
+MARKER: Final = 7
+"""Half the width of a marker, with its outline."""
 DEFINITION_LIMIT: Final = 600
 OTHERS_DRAWN: Final = 100
 """Maximum number of operations on other keyspaces. A few give context; many hide the race."""
@@ -79,6 +84,7 @@ class Segment:
     presence: str
     colour: int | None
     label: str
+    label_x: float
     title: str
 
 
@@ -397,13 +403,17 @@ def _draw_object(drawing: _Drawing, one: ObjectLanes, keyspace: str, contested: 
     top = drawing.y
     for lane in one.lanes:
         drawing.add("lanes", Label(drawing.y + ROW / 2 - 2, lane.node))
+        markers = [
+            Marker(drawing.axis.x(statement.invoked), drawing.y, statement.text)
+            for statement in contested
+            if statement.node == lane.node and statement.key == f"{keyspace}.{one.name}"
+        ]
         for segment in _segments(drawing, one.kind, lane, colours):
-            drawing.add("segments", segment)
+            drawing.add("segments", legible(segment, markers))
         for reading, state in lane.final.items():
             drawing.add("cells", _cell(drawing, one.kind, reading, state, colours))
-        for statement in contested:
-            if statement.node == lane.node and statement.key == f"{keyspace}.{one.name}":
-                drawing.add("markers", Marker(drawing.axis.x(statement.invoked), drawing.y, statement.text))
+        for marker in markers:
+            drawing.add("markers", marker)
         drawing.y += ROW - 2
     for reading, left in FINAL_LEFT.items():
         if any(reading in lane.final for lane in one.lanes):
@@ -415,6 +425,17 @@ def _draw_object(drawing: _Drawing, one: ObjectLanes, keyspace: str, contested: 
             "known", Known(f"{kind} {one.name}", colour, state.short(), shortened(definition, DEFINITION_LIMIT))
         )
     drawing.y += 12
+
+
+def legible(segment: Segment, markers: Iterable[Marker]) -> Segment:
+    """Move a label that markers would cross behind them, or drop it where it does not fit there."""
+    label_x = segment.label_x
+    length = len(segment.label) * CHARACTER
+    for marker in sorted(markers, key=lambda one: one.x):
+        if label_x - MARKER < marker.x < label_x + length + MARKER:
+            label_x = marker.x + MARKER + 2
+    fits = label_x + length < segment.x + segment.width
+    return replace(segment, label_x=label_x) if fits else replace(segment, label="")
 
 
 def _segments(
@@ -437,6 +458,7 @@ def _segments(
                 presence=state.presence,
                 colour=colours.get((state.id, state.digest)) if state.presence == "present" else None,
                 label=short if len(short) * CHARACTER + 12 < width else "",
+                label_x=x + INSET,
                 title=f"{lane.node} from {begins / 1e9:.3f} s: {short} {shortened(in_a_line(kind, state.definition), 300)}",
             )
         )
@@ -457,6 +479,7 @@ def _cell(
         presence=state.presence,
         colour=colours.get((state.id, state.digest)) if state.presence == "present" else None,
         label=state.short(),
+        label_x=FINAL_LEFT[reading] + INSET,
         title=f"{state.short()} {shortened(in_a_line(kind, state.definition), 300)}",
     )
 

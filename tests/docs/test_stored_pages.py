@@ -5,10 +5,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pages
 import pytest
+from chromium import start_browser
 
 STORED = sorted(pages.DOCS.glob("*/*.html"))
 
@@ -41,3 +44,36 @@ def test_links_within_a_page_lead_somewhere_and_no_table_is_empty(path: Path) ->
     assert set(re.findall(r'\bhref="#([^"]+)"', text)) <= ids
     for body in re.findall(r"<tbody[^>]*>(.*?)</tbody>", text, re.DOTALL):
         assert "<tr" in body
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    driver = start_browser(tmp_path_factory.mktemp("profile"))
+    yield driver
+    driver.quit()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [1280, 375])
+@pytest.mark.parametrize("path", STORED, ids=lambda path: path.parent.name)
+def test_a_page_never_scrolls_sideways_and_its_tables_keep_their_first_column(
+    browser: Any, path: Path, width: int
+) -> None:
+    size = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    browser.get(path.as_uri())
+    assert browser.execute_script("return document.documentElement.scrollWidth") == width
+    stays = """
+      return [...document.querySelectorAll('.box')].every((box) => {
+        const place = () => box.querySelector('tbody th').getBoundingClientRect().left;
+        box.scrollTo(0, 0);
+        const before = place();
+        box.scrollTo(200, 0);
+        return place() === before && before >= 0 && box.getBoundingClientRect().right <= window.innerWidth;
+      });
+    """
+    assert browser.execute_script(stays)
+    # Other tables fit: in a narrow window their rows are blocks.
+    assert browser.execute_script(
+        "return [...document.querySelectorAll('.scroll')].every((one) => one.scrollWidth <= one.clientWidth)"
+    )

@@ -15,14 +15,23 @@ import pytest
 from hostile_pages import EVIL, LOADING, Page, hostile_run, styles
 from hypothesis import given
 from hypothesis import strategies as st
+from matrices import matrix
 from synthetic_run import NODES, broken_run, held_run, keyspace_of_race
 
 from schemaquake.harness.history.pairing import OPERATIONS
 from schemaquake.harness.model.records import LOGS
 from schemaquake.harness.model.verdict import Doubt, Verdict, make_stats
+from schemaquake.results.matrix.page import render_matrix_html
 from schemaquake.results.report import html
 from schemaquake.results.report.addresses import relative_address
-from schemaquake.results.report.html import code_spans, render_report_html, safe_json
+from schemaquake.results.report.html import (
+    breakable,
+    code_spans,
+    render_report_html,
+    restyled,
+    safe_json,
+    whole_options,
+)
 from schemaquake.results.report.material import Material
 from schemaquake.results.report.scene import OPERATIONS_DRAWN
 
@@ -256,3 +265,24 @@ def test_code_spans_change_nothing_but_the_look(text: str):
 @pytest.mark.parametrize("path", ["javascript:alert(1)", "//evil.example/x", "https://evil.example", "a b?c#d", "../x"])
 def test_an_address_beside_the_page_stays_beside_it(path: str):
     assert re.fullmatch(r"\./[A-Za-z0-9%._/~-]+", relative_address(path))
+
+
+@given(st.text(alphabet='-abc <>&"=:@\n'))
+def test_marks_within_commands_and_names_change_nothing_but_the_look(text: str):
+    assert unescape(re.sub(r'<span class="nowrap">|</span>', "", str(whole_options(text)))) == text
+    assert unescape(str(breakable(text)).replace("<wbr>", "")) == text
+
+
+def test_the_name_of_an_option_is_never_broken_after_its_hyphens():
+    shown = str(whole_options("schemaquake matrix --time-budget 42 -O a-b.c=1"))
+    assert [*re.findall(r'<span class="nowrap">(.*?)</span>', shown)] == ["--time-budget", "-O"]
+
+
+def test_a_stored_page_gets_the_styles_and_scripts_of_today():
+    page = render_matrix_html(matrix())
+    stored = page.replace("</style>", "body { color: red }</style>").replace("</script>", "alert(1)</script>")
+    stored = stored.replace("sha256-", "sha256-old")
+    assert stored != page
+    assert restyled(stored, more="matrix") == page
+    with pytest.raises(ValueError, match="0 of 1 places"):
+        restyled("<html></html>", more="matrix")

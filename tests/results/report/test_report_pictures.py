@@ -19,7 +19,19 @@ from schemaquake.results.report.charts import POINTS_DRAWN, chart_data
 from schemaquake.results.report.lanes import ObjectLanes, object_lanes
 from schemaquake.results.report.material import Material
 from schemaquake.results.report.overview import disagreement_s, draw_overview
-from schemaquake.results.report.scene import FINAL_LEFT, PLOT_LEFT, PLOT_RIGHT, SCENES_DRAWN, Scene, draw_scenes
+from schemaquake.results.report.scene import (
+    CHARACTER,
+    FINAL_LEFT,
+    FINAL_WIDTH,
+    PLOT_LEFT,
+    PLOT_RIGHT,
+    SCENES_DRAWN,
+    Marker,
+    Scene,
+    Segment,
+    draw_scenes,
+    legible,
+)
 
 
 def saw(*rows: tuple[float, str, str, str, str | None, str | None, str | None]) -> Material:
@@ -225,6 +237,39 @@ def test_nodes_that_contradict_one_another_are_bracketed(scenes: dict[str, Scene
     assert len(agree) == 1  # in the settled reading; of the restarted nodes only one answered
     assert min(agree) < FINAL_LEFT["restarted"]
     assert all(one.agree for one in scenes[keyspace_of_race("drop-type", 0)].agreements)
+
+
+def test_a_bracket_and_its_sign_stand_between_two_columns_of_readings(scenes: dict[str, Scene]):
+    for scene in scenes.values():
+        for bracket in scene.agreements:
+            before = max(left for left in FINAL_LEFT.values() if left < bracket.x)
+            after = min((left for left in FINAL_LEFT.values() if left > bracket.x), default=scene.width)
+            assert before + FINAL_WIDTH < bracket.x
+            assert bracket.x + 16 <= after  # three px of the bracket, and a sign of 15 px in bold
+
+
+@pytest.mark.parametrize(
+    ("markers", "label_x"),
+    [
+        ([], 106),
+        ([100.0], 106 + 3),  # the sign reaches to 107
+        ([120.0], 129),
+        ([120.0, 133.0], 142),
+        ([300.0], 106),
+        ([180.0, 189.0, 120.0], 129),  # out of order, and behind the label
+        ([330.0], 106),
+    ],
+)
+def test_a_marker_never_covers_the_label_of_a_segment(markers: list[float], label_x: float):
+    segment = Segment(x=100, y=0, width=240, presence="present", colour=0, label="51f4", label_x=106, title="")
+    moved = legible(segment, [Marker(x, 0, "") for x in markers])
+    assert (moved.label, moved.label_x) == ("51f4", label_x)
+    assert all(not moved.label_x - 7 < x < moved.label_x + 4 * CHARACTER + 7 for x in markers)
+
+
+def test_a_label_that_fits_nowhere_but_under_a_marker_is_left_out():
+    segment = Segment(x=100, y=0, width=55, presence="present", colour=0, label="51f4", label_x=106, title="")
+    assert legible(segment, [Marker(125, 0, "")]).label == ""
 
 
 def test_a_scene_can_be_read_aloud(scenes: dict[str, Scene]):
