@@ -60,16 +60,16 @@ def _find(case: Evidence) -> Findings:
         (schema.phase, schema.node): frozenset(SchemaObject(*found) for found in schema.objects())
         for schema in case.readings.schemas
     }
-    subjects = set(case.changes.objects).union(*present.values())
+    there = frozenset[SchemaObject]().union(*present.values())
     undead: set[SchemaObject] = set()
     missing: dict[SchemaObject, _Places] = {}
     # Keyspaces first: the finding on a resurrected or vanished one covers its contents.
-    for subject in sorted(subjects, key=lambda s: (s.kind != "keyspace", s)):
+    for subject in sorted(there.union(case.changes.objects), key=lambda s: (s.kind != "keyspace", s)):
         keyspace = SchemaObject("keyspace", subject.keyspace, "")
         here = _places(case.readings.schemas, present, subject, shown=True)
         gone = _places(case.readings.schemas, present, subject, shown=False)
         resurrected = _resurrected(case, subject, here, covered_by=keyspace if keyspace in undead else None)
-        vanished = _vanished(case, subject, _without(gone, missing.get(keyspace, {})))
+        vanished = _vanished(case, subject, _without(gone, missing.get(keyspace, {})), there)
         if resurrected and subject == keyspace:
             undead.add(keyspace)
         if vanished and subject == keyspace:
@@ -180,7 +180,7 @@ def _contents(schemas: Iterable[NodeSchema], keyspace: SchemaObject) -> Mapping[
 # ── created, and not there ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _vanished(case: Evidence, subject: SchemaObject, gone: _Places) -> Anomaly | None:
+def _vanished(case: Evidence, subject: SchemaObject, gone: _Places, there: frozenset[SchemaObject]) -> Anomaly | None:
     if not gone:
         return None
     removals = find_removals(case.changes, subject)
@@ -189,7 +189,7 @@ def _vanished(case: Evidence, subject: SchemaObject, gone: _Places) -> Anomaly |
         for create in case.changes.creates(subject)
         if create.acknowledged
         and not any(can_follow(removal, create) for removal in removals)
-        and not _may_find_another(case.changes, subject, create)
+        and not _may_find_another(case.changes, subject, create, there)
     ]
     if not creates:
         return None
@@ -255,22 +255,27 @@ def _unexplained(case: Evidence, subject: SchemaObject, here: _Places) -> Anomal
     )
 
 
-def _may_find_another(changes: SchemaChanges, subject: SchemaObject, create: PairedOperation) -> bool:
-    """Tell if IF NOT EXISTS may have found a table in the place of the view, or the other way round, or another index on the column."""
-    if certainly_applied(create):
-        return False
+def _may_find_another(
+    changes: SchemaChanges, subject: SchemaObject, create: PairedOperation, there: frozenset[SchemaObject]
+) -> bool:
+    """Tell if IF NOT EXISTS may have found something in the object's place, which is there or may have been removed later."""
+    return any(
+        can_follow(create, other)
+        and (target(other) in there or any(can_follow(one, other) for one in find_removals(changes, target(other))))
+        for other in ([] if certainly_applied(create) else _list_others_in_place(changes, subject, create))
+    )
+
+
+def _list_others_in_place(
+    changes: SchemaChanges, subject: SchemaObject, create: PairedOperation
+) -> Sequence[PairedOperation]:
+    """List the possible CREATEs of other objects that this one cannot be beside: a table or view of its name, an index on its column."""
     if subject.kind == "index":
-        others = [one for one in changes.possible if one.f == "create-index" and target(one) != subject]
-        others = [
-            one
-            for one in others
-            if target(one).keyspace == subject.keyspace and indexed_place(one) == indexed_place(create)
-        ]
-    elif subject.kind in RELATIONS:
-        others = [one for kind in RELATIONS - {subject.kind} for one in changes.creates(subject._replace(kind=kind))]
-    else:
-        return False
-    return any(can_follow(create, other) for other in others)
+        place = (subject.keyspace, *indexed_place(create))
+        indexes = [other for other in changes.possible if other.f == create.f and target(other) != subject]
+        return [other for other in indexes if (target(other).keyspace, *indexed_place(other)) == place]
+    kinds = RELATIONS - {subject.kind} if subject.kind in RELATIONS else ()
+    return [other for kind in kinds for other in changes.creates(subject._replace(kind=kind))]
 
 
 def _no_request(failed: Sequence[PairedOperation]) -> str:

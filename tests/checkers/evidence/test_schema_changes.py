@@ -127,9 +127,8 @@ def test_what_failed_or_was_a_no_op_is_no_possible_change() -> None:
     assert [one.index for one in found.drops(TABLE)] == [6]
     assert (found.on(KEYSPACE), found.creates(KEYSPACE), found.drops(KEYSPACE)) == ((), [], [])
     assert [one.index for one in found.failed(TABLE)] == [0]
-    assert [list(found.failed(one)) for one in (TYPE, TABLE._replace(name="s"), TABLE._replace(kind="view"))] == [
-        []
-    ] * 3
+    others = (TYPE, *(TABLE._replace(name=name) for name in "sz"), TABLE._replace(kind="view"))
+    assert [list(found.failed(one)) for one in others] == [[]] * 4
 
 
 @pytest.mark.parametrize(
@@ -233,6 +232,7 @@ def test_a_guarded_change_may_be_the_no_op_of_one_like_it_where_coordinators_mis
         assert certainly_applied(found) is not (may_be_no_op and mistakes)
         assert found.index == 2
         assert found.acknowledged
+        assert {**found.value, "applied": True} == {**found.argument, "applied": True}
 
 
 def test_only_what_may_have_come_before_makes_a_guarded_change_a_no_op() -> None:

@@ -146,6 +146,45 @@ def test_an_index_that_found_another_on_its_column_need_not_be_there(
     assert [one.type for one in verdict(lines, shown).anomalies] == (["vanished-object"] if vanished else [])
 
 
+NONE = [LOG, THERE[0], "settled n1,n2 table k.t id=1 a:int* x:int y:int"]
+
+
+@pytest.mark.parametrize(
+    ("more", "vanished"),
+    [
+        pytest.param([], ["k.i", "k.j"], id="nothing removed either"),
+        pytest.param(["@30 p30 n1 invoke drop-index k.i", "@31 p30 n1 ok"], [], id="one was found and dropped"),
+        pytest.param(["@30 p30 n1 invoke drop-index k.i", "@31 p30 n1 info"], [], id="one may have been dropped"),
+        pytest.param(["@30 p30 n1 invoke drop-index k.i", "@31 p30 n1 fail"], ["k.i", "k.j"], id="no DROP was made"),
+        pytest.param(["@13 p30 n1 invoke drop-index k.i", "@14 p30 n1 ok"], ["k.i", "k.j"], id="dropped before"),
+    ],
+)
+def test_one_of_two_indexes_that_may_have_found_each_other_is_there(
+    more: Sequence[str], vanished: Sequence[str]
+) -> None:
+    lines = sorted(
+        [*CREATE, *index(15, "i", "x"), *index(16, "j", "x"), *more], key=lambda line: int(line[1:].split()[0])
+    )
+    assert [one.objects for one in verdict(lines, NONE).anomalies] == [(each,) for each in vanished]
+    beside = [LOG, THERE[0], f"settled n2 {INDEXED}", "settled n1 table k.t id=1 a:int* x:int y:int"]
+    if vanished:
+        assert [(one.objects, one.nodes) for one in verdict(lines, beside).anomalies] == [(("k.i",), ("n1",))]
+
+
+def test_a_table_and_a_view_that_may_have_found_each_other_are_not_both_gone() -> None:
+    base = ["@5 p5 n1 invoke create-table k.b a:int*", "@6 p5 n1 ok"]
+    table = ['@10 p1 n1 invoke create-table k.t a:int* {"if_not_exists": true}', '@12 p1 n1 ok {"applied": true}']
+    view = [
+        '@11 p2 n2 invoke create-view k.t {"base": "b", "primary_key": ["a"], "if_not_exists": true}',
+        '@13 p2 n2 ok {"applied": true}',
+    ]
+    lines = [*base, table[0], view[0], table[1], view[1]]
+    shown = [LOG, THERE[0], "settled n1,n2 table k.b id=1 a:int*"]
+    assert [one.objects for one in verdict(lines, shown).anomalies] == [("k.t",), ("k.t",)]
+    for there in ("table k.t id=2 a:int*", "view k.t id=2 a:int*"):
+        assert verdict(lines, [*shown, f"settled n1,n2 {there}"]).valid is True
+
+
 def test_an_index_on_a_table_of_another_keyspace_is_another_one() -> None:
     other = ["@5 p5 n1 invoke create-index j.i t x", "@6 p5 n1 info"]
     shown = [LOG, *THERE]
