@@ -3,7 +3,8 @@
 Judges what the nodes keep on disk (observations of kind `data-directory`: since 2.1 `<table>-<id>`, live if it holds rows
 of its own) against the node's final schema and the possible DROPs. Each DROP may leave a directory behind, so a table
 may have one live directory more than it was dropped; a snapshot `dropped-…` needs a possible DROP. A directory of a table that
-no operation can have created is a doubt.
+no operation can have created is a doubt, and so are rows of a table that was dropped: a server deletes them at once, unless it is
+killed meanwhile, and keeps nothing but snapshots.
 Finds: `divided-data-directory`, `unexplained-snapshot`. Source: CASSANDRA-5202 and CASSANDRA-10699; in 4.0 to 5.0 the
 loser of two racing CREATE TABLE drops its own table, with the rows in it. Up to 2.0 directories bear no id, and there is
 nothing to judge.
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -28,11 +29,18 @@ from schemaquake.checkers.findings.tally import Tally
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict
+from schemaquake.harness.units import S
 
 __all__ = ["DataDirectories"]
 
 # `dropped-<ms>-<table>`, and from 6.0 on `<ms>-dropped-<table>`.
 _DROPPED: Final = re.compile(r"(?:\d+-)?dropped-")
+
+_DELETED_WITHIN_NS: Final = 5 * S
+"""How long after a DROP was acknowledged files may be left; a server deletes them within milliseconds, once nobody reads them."""
+
+_BEHIND_NS: Final = 5 * S
+"""How long after it was started or healed a node may be behind a DROP, and write rows of the table after it was asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +92,7 @@ class DataDirectories:
             )
         tally = Tally(self.name)
         tally.doubt(*_unobserved(case.readings, found), *_missing(case, found), *_unasked(case, found))
-        tally.doubt(*_returned(case.readings, found), *_uncounted(case, found))
+        tally.doubt(*_returned(case.readings, found), *_uncounted(case, found), *_undeleted(case, found))
         for (keyspace, name), directories in found.items():
             if time.monotonic() > ends:
                 tally.doubt(Doubt("time", f"the time limit of {limit_s:g} s passed after {tally.judged} tables"))
@@ -213,6 +221,52 @@ def _returned(readings: FinalReadings, found: Mapping[tuple[str, str], Sequence[
         if returned:
             text = f"{listing(returned)} had a directory of a former life of the table after the restart alone"
             yield Doubt("undecided", text, (f"{keyspace}.{name}",))
+
+
+def _undeleted(case: Evidence, found: Mapping[tuple[str, str], Sequence[_Directory]]) -> Iterator[Doubt]:
+    """Yield a doubt for each table of which nodes keep rows of a former life, although nothing kept them from deleting these."""
+    read = {(directory.phase, directory.node) for directories in found.values() for directory in directories}
+    for (keyspace, name), directories in found.items():
+        table = _table(keyspace, name, directories, case.changes)
+        if table is None or not table.drops:
+            continue
+        known = {r.id for s in case.readings.schemas if (r := _of(s.tables, s.views, table)) is not None}
+        live = {(d.phase, d.node, d.id) for d in directories if d.live and d.id is not None and d.id not in known}
+        places: dict[str, set[str]] = {}
+        for phase, node, identity in live:
+            others = {other for other in PHASES if (other, node, identity) in live}
+            if _is_undeleted(case, table, phase, node, others, read):
+                places.setdefault(phase, set()).add(node)
+        if places:
+            readings: dict[str, set[str]] = {each: places[each] for each in PHASES if each in places}
+            text = f"{where(readings, 'keeps', 'keep')} rows of a former life of the table, which was dropped"
+            yield Doubt("undecided", text, (table.key,))
+
+
+def _is_undeleted(
+    case: Evidence, table: _Table, phase: str, node: str, phases: Collection[str], read: Collection[tuple[str, str]]
+) -> bool:
+    """Tell if a node should have deleted the rows of a former life by this reading. `phases`: the readings that have them."""
+    if phase == PHASES[1] and (PHASES[0], node) in read and PHASES[0] not in phases:
+        return True  # nothing writes rows of it while servers are only started again
+    settled, begins = (case.begins.get((each, node)) for each in (PHASES[0], phase))
+    ends = [settled if drop.type == "info" else drop.completed for drop in table.drops]
+    since, until = min(drop.invoked for drop in table.drops), max((end for end in ends if end is not None), default=0)
+    since, until = since - _BEHIND_NS, until + _DELETED_WITHIN_NS
+    restart = case.notes.began("restart")  # which kills servers, also in the midst of deleting files
+    before = begins if phase == PHASES[0] or restart is None else restart
+    return before is not None and None not in ends and until <= before and not _may_keep_files(case, node, since, until)
+
+
+def _may_keep_files(case: Evidence, node: str, since: int, until: int) -> bool:
+    """Tell if a node may have been kept from deleting files in an interval (ns): killed or cut off, or while others read or send them."""
+    starts = any(
+        s.node == node and s.phase not in {"boot", "restart"} for s in case.notes.starts if since < s.time < until
+    )
+    deaths = any(death.node == node for death in case.notes.deaths if since < death.time < until)
+    operations = any(o.invoked < until and (o.completed is None or o.completed > since) for o in case.notes.operations)
+    killed = case.notes.planned.get("kills") is True
+    return killed or starts or deaths or operations or bool(case.notes.active(since, until))
 
 
 def _table(keyspace: str, name: str, directories: Sequence[_Directory], changes: SchemaChanges) -> _Table | None:

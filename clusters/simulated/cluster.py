@@ -35,6 +35,7 @@ class SimulatedCluster:
 
     runs_server = False
     shares_clock = True
+    kills_servers = False
 
     def __init__(
         self,

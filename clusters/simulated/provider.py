@@ -276,6 +276,7 @@ class SimulatedProvider:
             spares=plan.spare_names,
             locations=locations,
         )
+        cluster.kills_servers = any(strike.verb == "kill" for strike in strikes)
         if _has_checked_invariants(plan.options) and isinstance(model, Watched):
             model.watch(cluster.nodes)
         return cluster

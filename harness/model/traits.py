@@ -97,6 +97,8 @@ class ClusterTraits:
     shares_clock: bool = False
     """True if its nodes read the wall clock that the harness reads, as long as no fault skews it: times that they write down can then
     be compared with those of the run."""
+    kills_servers: bool = False
+    """True if it kills servers by itself and starts them again, at steps of theirs that the plan names, without a note of each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

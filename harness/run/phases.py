@@ -97,6 +97,7 @@ class Phases:
                 "logs": self._list_nodes_with_logs(),
                 "pull_delay_s": traits.pull_delay_s,
                 **({"utc": self._clock.utc().isoformat(timespec="milliseconds")} if traits.shares_clock else {}),
+                **({"kills": True} if traits.kills_servers else {}),
             },
         )
         everybody = self._set_up() if self._start_others is None else self._set_up_first(self._start_others)
