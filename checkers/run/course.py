@@ -22,10 +22,12 @@ from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import target
 from schemaquake.checkers.findings.explanation import listing
 from schemaquake.checkers.run.answers import find_misplaced_answers
+from schemaquake.checkers.run.copied_readings import find_copied_readings
 from schemaquake.checkers.run.noted_members import find_strange_members, find_strange_operations
 from schemaquake.checkers.run.questions import find_strange_questions
 from schemaquake.checkers.run.row_questions import find_answers_of_absent, find_strange_row_questions
 from schemaquake.checkers.run.standing_versions import find_standing_versions
+from schemaquake.checkers.run.starts import find_strange_starts
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.model.operation import HARNESS_PROCESSES, NEMESIS
 from schemaquake.harness.model.verdict import Doubt
@@ -51,9 +53,9 @@ _UNREADABLE: Final = "unreadable: "
 def find_gaps(evidence: Evidence) -> Iterator[Doubt]:
     """Yield a doubt for each note that is missing, damaged, or contradicts what else was recorded."""
     if evidence.notes.phases:
-        course = (_find_lost_events, _find_plan, _find_phases, _find_misplaced, _find_starts, _find_settles)
+        course = (_find_lost_events, _find_plan, _find_phases, _find_misplaced, find_strange_starts, _find_settles)
         members = (find_strange_members, find_strange_operations)
-        versions = (_find_strange_versions, find_standing_versions)
+        versions = (_find_strange_versions, find_standing_versions, find_copied_readings)
         answers = (_find_strange_answers, find_misplaced_answers, find_strange_questions, find_strange_row_questions)
         finders = (*course, *members, _find_foreign_keyspaces, _find_new_keyspaces, *versions, *answers)
         for text in (text for find in finders for text in find(evidence)):
@@ -161,23 +163,6 @@ def _find_misplaced(evidence: Evidence) -> Iterator[str]:
     for change in evidence.changes.all:
         if settled is not None and change.invoked > settled:
             yield f"op {change.index} was to change the schema after the cluster had settled"
-
-
-def _find_starts(evidence: Evidence) -> Iterator[str]:
-    """Yield the nodes that answered although no start of theirs is noted as served before; spares join later."""
-    notes = evidence.notes
-    served: dict[str, int] = {}
-    for start in notes.starts:
-        if start.served:
-            served[start.node] = min(start.time, served.get(start.node, start.time))
-        if start.phase not in {"boot", "fault", "restart", "operation"}:
-            yield f"a note of a start of {start.node} does not say in which phase it was"
-        if start.served and (start.exit_code is not None or start.first_error is not None):
-            yield f"a note of a start of {start.node} says that it served, and how it ended"
-    answers = {schema.node: schema.time for schema in reversed(evidence.shown.schemas)}
-    for node, time in sorted(answers.items()):
-        if not served.get(node, time + 1) <= time and not notes.membership.changes:
-            yield f"{node} was read, and no start of it that served is noted before"
 
 
 def _find_foreign_keyspaces(evidence: Evidence) -> Iterator[str]:

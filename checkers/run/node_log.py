@@ -30,6 +30,7 @@ from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.findings.tally import Tally
 from schemaquake.checkers.run.log_rules import UNEXPECTED, UNFORESEEN, LogRule, find_rule, list_patterns_below_warning
 from schemaquake.checkers.run.mentions import Mentions
+from schemaquake.checkers.run.starts import starts_at_least, starts_at_most
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import Records, plain
 from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict
@@ -138,11 +139,10 @@ def _list_missing_logs(notes: Notes, entries: Iterable[_Entry]) -> Iterator[Doub
     boots: dict[str, set[int]] = {}
     for entry in entries:
         boots.setdefault(entry.node, set()).add(entry.boot)
-    starts = [start for start in notes.starts if start.anew]
-    again = {start.node for start in starts if start.phase != "boot"}
+    again = {start.node for start in notes.starts if start.anew and start.phase != "boot"}
     # Spares have no log yet when it is noted which nodes keep one.
     for node in sorted(notes.logging | (_list_joined(notes) if notes.logging else set())):
-        served = sum(start.node == node and start.served for start in starts)
+        served, most = starts_at_least(notes, node), starts_at_most(notes, node)
         if node not in boots:
             yield Doubt("unread", f"no log of {node} was read")
         elif node in again and not max(boots[node]):
@@ -153,6 +153,9 @@ def _list_missing_logs(notes: Notes, entries: Iterable[_Entry]) -> Iterator[Doub
             )
         elif missing := _list_missing_starts(notes, node, boots[node]):
             yield Doubt("unread", f"of the log of {node} nothing was read of start {listing(map(str, missing))}")
+        elif most is not None and max(boots[node]) >= most:
+            text = f"{node} has a log of start {max(boots[node])}, and no more than {most} starts of it are explained"
+            yield Doubt("undecided", text)
 
 
 def _list_joined(notes: Notes) -> set[str]:

@@ -1,0 +1,156 @@
+"""Starts: those that nothing explains, those that are missing, and logs of more of them than there can have been."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from histories import judged
+
+from schemaquake.checkers.evidence.evidence import Evidence
+from schemaquake.checkers.run.node_log import NodeLog
+from schemaquake.checkers.run.starts import find_strange_starts, starts_at_least, starts_at_most
+from schemaquake.harness.model.records import Records
+
+PLANNED = '@1 -- info run-planned {"logs": ["n1", "n2"], "restart": "rolling"}'
+
+
+def phase(name: str, at: int) -> list[str]:
+    note = f'-- info phase {{"phase": "{name}", "state": '
+    return [f'@{at} {note}"begins"}}', f'@{at + 9} {note}"ends"}}']
+
+
+PHASES = [line for at, name in ((10, "boot"), (20, "setup"), (30, "heal"), (50, "restart")) for line in phase(name, at)]
+
+
+def start(node: str, at: int, name: str, *, served: bool = True) -> str:
+    return f"@{at} -- {node} info node-start {json.dumps({'phase': name, 'served': served})}"
+
+
+def died(node: str, at: int = 31) -> str:
+    return f"@{at} -- {node} info node-died {{}}"
+
+
+BOOTS = [start("n1", 11, "boot"), start("n2", 12, "boot")]
+RESTARTS = [start("n1", 51, "restart"), start("n2", 52, "restart")]
+CLEAN = [PLANNED, *PHASES, *BOOTS, *RESTARTS]
+
+
+def strange(*lines: str) -> Sequence[str]:
+    return list(find_strange_starts(Evidence.of(judged([*CLEAN, *lines]))))
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (),
+        (died("n2"), start("n2", 32, "fault")),
+        (died("n2"), start("n2", 32, "fault", served=False)),
+        (start("n3", 25, "boot"),),  # started once the first node has the schema
+    ],
+)
+def test_starts_with_a_reason_are_sound(lines: Sequence[str]) -> None:
+    assert strange(*lines) == []
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ((start("n2", 32, "fault"),), "n2 was started again after the faults"),
+        ((died("n1"), start("n2", 32, "fault")), "n2 was started again after the faults"),
+        ((died("n2"),), "the process of n2 ended"),
+        ((died("n2"), start("n2", 22, "fault")), "is noted as one of phase fault, and was at another time"),
+        ((start("n2", 13, "boot"),), "2 starts of n2 are noted in phase boot"),
+        ((start("n2", 53, "restart"),), "2 starts of n2 are noted in phase restart"),
+        ((start("n3", 61, "restart"),), "is noted as one of phase restart, and was at another time"),
+        ((start("n3", 31, "boot"),), "is noted as one of phase boot, and was at another time"),
+    ],
+)
+def test_a_start_without_a_reason_and_a_reason_without_a_start_are_doubts(lines: Sequence[str], said: str) -> None:
+    assert any(said in text for text in strange(*lines))
+
+
+def test_runs_of_0_1_do_not_say_why_nodes_were_started() -> None:
+    lines = [line for line in CLEAN if line != PLANNED]
+    assert not list(find_strange_starts(Evidence.of(judged([*lines, start("n2", 32, "fault")]))))
+
+
+def fault(nemesis: str, at: int = 40, *, node: str = "n2", healed: bool = True) -> list[str]:
+    value = {"id": 1, "nemesis": nemesis, "nodes": [node]}
+    back = {"observed": True, "nodes": {node: {"seconds": 1.5, "after": "running"}}}
+    begin = f"@{at} -- info fault-begins {json.dumps(value)}"
+    return [begin, f"@{at + 2} -- info fault-ends {json.dumps({**value, 'effect': back})}"] if healed else [begin]
+
+
+def operation(outcome: str, *attempts: dict[str, Any], at: int = 40) -> list[str]:
+    value = {"operation": 0, "nodes": ["n2"], "becomes": {"n2": "normal"}}
+    ended = {**value, "effect": {"attempts": list(attempts)}}
+    return [f"@{at} -- invoke replace {json.dumps(value)}", f"@{at + 1} -- {outcome} replace {json.dumps(ended)}"]
+
+
+def counts(*lines: str) -> tuple[int, int | None]:
+    notes = Evidence.of(judged([*CLEAN, *lines])).notes
+    return starts_at_least(notes, "n2"), starts_at_most(notes, "n2")
+
+
+STARTED = {"outcome": "ok", "command": "start replacing n2", "node": "n2"}
+
+
+@pytest.mark.parametrize(
+    ("lines", "least", "most"),
+    [
+        ((), 2, 2),
+        (fault("kill"), 3, 3),
+        (fault("restart"), 3, 3),
+        (fault("kill", node="n1"), 2, 2),
+        (fault("kill", healed=False), 2, 3),
+        (fault("rolling-restart"), 2, 3),
+        (fault("pause"), 2, 2),
+        (fault("partition"), 2, 2),
+        (fault("file-corruption"), 2, None),  # it starts servers in ways of its own
+        (fault("file-corruption", node="n1"), 2, 2),
+        (["@40 -- info fault-failed " + json.dumps({"id": 1, "nemesis": "kill", "nodes": ["n2"]})], 2, None),
+        (operation("ok", STARTED), 2, 3),
+        (operation("ok", {**STARTED, "outcome": "info"}, STARTED), 2, 4),
+        (operation("ok", {**STARTED, "node": "n1"}), 2, 2),
+        (operation("ok", {**STARTED, "command": "decommission"}), 2, 2),
+        (operation("info", STARTED), 2, None),
+        (operation("ok", {**STARTED, "node": "n1", "command": "recover-group n3"}), 2, None),
+        (operation("ok", {**STARTED, "node": "n1", "command": "stop all, start all"}), 2, None),
+        (operation("fail"), 2, 2),
+        ([*fault("kill", 38), *operation("ok", STARTED, at=39)], 2, 4),  # one may have left the start to the other
+        ([*fault("kill", 30), *operation("ok", STARTED)], 3, 4),
+    ],
+)
+def test_starts_are_counted_by_their_reasons(lines: Sequence[str], least: int, most: int | None) -> None:
+    assert counts(*lines) == (least, most)
+
+
+def test_a_cluster_that_kills_servers_by_itself_may_have_started_them_any_number_of_times() -> None:
+    lines = [line.replace('"logs"', '"kills": true, "logs"') for line in CLEAN]
+    assert starts_at_most(Evidence.of(judged(lines)).notes, "n2") is None
+
+
+def logs(*boots: int) -> list[str]:
+    return [f"{node} boot{boot} INFO main: x" for node, all_of in (("n1", (0, 1)), ("n2", boots)) for boot in all_of]
+
+
+def doubts(lines: Sequence[str], *boots: int) -> Sequence[str]:
+    records: Records = judged([*CLEAN, *lines], [], logs(*boots))
+    return [doubt.text for doubt in NodeLog().check(records, limit_s=5).doubts]
+
+
+def test_a_log_of_a_start_that_nothing_explains_is_a_doubt() -> None:
+    assert doubts((), 0, 1) == []
+    assert doubts((), 0, 1, 2) == ["n2 has a log of start 2, and no more than 2 starts of it are explained"]
+    assert doubts(fault("kill"), 0, 1, 2) == []
+    assert doubts(fault("kill"), 0, 1, 2, 3) == [
+        "n2 has a log of start 3, and no more than 3 starts of it are explained"
+    ]
+
+
+def test_a_fault_that_started_a_server_again_left_a_log() -> None:
+    assert doubts(fault("kill"), 0, 1) == ["n2 served after 3 starts, and logs of 2 of them were read"]
+    assert doubts(fault("kill", healed=False), 0, 1) == []
