@@ -526,6 +526,8 @@ def _judge_duration(case: _Case, operation: TopologyOperation) -> Anomaly | Doub
     alone = _keyspaces_of_one_replica(case, operation) if operation.loses_disk else ()
     if alone:
         return Doubt("undecided", f"{what}, and it took the only replica of rows of {listing(alone)} away")
+    if operation.loses_disk and _leaves_no_majority(case, operation):
+        return Doubt("undecided", f"{what}, and it left no majority of the members, by which it is decided")
     return anomaly(
         "hanging-change",
         objects=operation.nodes,
@@ -538,6 +540,16 @@ def _judge_duration(case: _Case, operation: TopologyOperation) -> Anomaly | Doub
             f"{len(late)} attempts ran into it.",
         ),
     )
+
+
+def _leaves_no_majority(case: _Case, operation: TopologyOperation) -> bool:
+    """Tell if too few members were left to decide on anything when an operation had taken its node down, where a log decides."""
+    if not any(schema.follows_log for schema in case.evidence.shown.schemas):
+        return False
+    membership = case.evidence.notes.membership
+    members = [node for node in membership.initial if membership.serves(node, operation.invoked - 1)]
+    dead = [node for node in members if node in operation.nodes]
+    return 2 * (len(members) - len(dead)) <= len(members)
 
 
 def _keyspaces_of_one_replica(case: _Case, operation: TopologyOperation) -> Sequence[str]:

@@ -422,6 +422,8 @@ class LogInvariants:
         """By node its server and the epoch that this one serves."""
         self._reached_ns: dict[str, int] = {}
         """By node the moment at which it last reached a majority of the members."""
+        self._without_log: dict[str, int] = {}
+        """By node that has lost its log, and has not read it again, the highest epoch that anybody had enacted by then."""
 
     def enacted(self, node: Node, epoch: int, entry_id: tuple[str, int], before: int) -> None:
         """Take note of an entry that a node carries out on top of epoch `before`."""
@@ -436,6 +438,18 @@ class LogInvariants:
         if epoch < self._enacted.get(node.name, 0) and node.joins is None:
             text = f"{node.name} begins at epoch {epoch}, and was at {self._enacted[node.name]}"
             self._report(node, "an epoch outlives a restart", text)
+
+    def begins_anew(self, node: Node) -> None:
+        """Take note of a node that has lost its log, with all that it had promised and accepted."""
+        self._without_log[node.name] = max(self._entries, default=0)
+        self._promised = {key: ballot for key, ballot in self._promised.items() if key[0] != node.name}
+
+    def has_read(self, node: Node, epoch: int) -> None:
+        """Take note of a node that had lost its log, and has read it up to an epoch."""
+        least = self._without_log.pop(node.name, 0)
+        if epoch < least:
+            text = f"{node.name} has read the log up to epoch {epoch}, and {least} was enacted before"
+            self._report(node, "who has lost its log reads all of it", text)
 
     def kept(self, node: Node, base: int, epochs: Sequence[int], enacted: int) -> None:
         """Take note of the log on a node's disk: the epoch of its snapshot, those of the entries after it, and the one that was enacted last."""
@@ -596,6 +610,10 @@ class LogInvariants:
         """Take note of a majority of members that a node has reached."""
         if 2 * sum(name in answered for name in members) <= len(members):
             self._report(node, "a majority decides", f"{len(answered)} of {len(members)} members answered {node.name}")
+        without = [name for name in answered if name in self._without_log]
+        if without:
+            text = f"{', '.join(without)} answered {node.name}, and has lost the log"
+            self._report(node, "who has lost its log decides nothing", text)
         self._reached_ns[node.name] = node.kernel.heap.now_ns
 
     def appends(self, node: Node, epoch: int) -> None:

@@ -28,7 +28,9 @@ on a member:
 - l8 after a DROP, when what was dropped is flushed, the commit log that has its rows is released
 
 Epochs are on every message; a node that hears of a higher one fetches what it lacks from the sender, then from the CMS. A
-**start** replays the log on disk, copies what was not copied, and asks the CMS for the rest.
+**start** replays the log on disk, copies what was not copied, and asks the CMS for the rest. A node that takes its own place has lost what it
+had promised and accepted with its disk. It waits for a member that has read the log with a majority of the others (`RemoteProcessor.fetchLogAndWait`),
+and has no part in what is decided until they take it for alive.
 
 `append` is a linearizable register an epoch, kept by a majority: it answers applied, taken, or, if too few members answer,
 not at all; an entry left so may still be completed by a later proposer. With `-O log=paxos` the members decide each epoch by messages
@@ -75,6 +77,11 @@ _MEMBER_LIMIT_NS: Final = 3 * S
 """The limit for the answer of one node, to a commit or a fetch."""
 _APPEND_LIMIT_NS: Final = 2 * S
 """The limit for the votes of a majority."""
+_READ_LIMIT_NS: Final = 5 * S
+"""The limit for the answer of a member that reads the log with a majority."""
+_READS_AGAIN_NS: Final = 1 * S
+_DECIDING: Final = frozenset({"vote", "prepare", "accept"})
+"""Messages whose answers are counted when an epoch is decided."""
 _COMMIT_TRIES: Final = 10
 """How often a member tries to append one entry."""
 _REGISTER: Final = "REGISTER"
@@ -188,6 +195,8 @@ class _Life:
     """True once an entry was refused here that was committed: none after it is carried out."""
     is_paused: bool = False
     """True while an operator has this node commit nothing that its own clients ask for."""
+    is_outside: bool = False
+    """True while the node takes its own place: it votes for nothing, as others take it for dead."""
 
 
 @dataclass(slots=True)
@@ -462,13 +471,21 @@ class MetadataLog:
         """
         life = _life(node)
         before = life.metadata.epoch
-        if self._paxos is not None:
-            found = yield from self._paxos.read(node, self._members(node), before)
-            yield from self._follow(node, found, None)
-        elif (yield from self._reach_majority(node)):
-            yield from self._follow(node, self._register.since(before), None)
+        yield from self._read_serially(node)
         if life.metadata.epoch == before:
             yield from self._catch_up(node, life.metadata.cms)
+
+    def _read_serially(self, node: Node) -> Steps:
+        """Enact what a majority of the members has decided; returns whether there was one."""
+        before = _life(node).metadata.epoch
+        if self._paxos is not None:
+            found, is_whole = yield from self._paxos.read(node, self._members(node), before)
+            yield from self._follow(node, found, None)
+            return is_whole
+        is_whole = yield from self._reach_majority(node)
+        if is_whole:
+            yield from self._follow(node, self._register.since(before), None)
+        return is_whole
 
     def _kind(self, metadata: Metadata, entry: Entry) -> str:
         """Return the kind of an entry as rules name it."""
@@ -527,10 +544,14 @@ class MetadataLog:
     def receive(self, node: Node, message: Message) -> Steps | None:
         """Handle a message of the log, or one of the data path from a coordinator that may be ahead or behind."""
         server = _server(node)
+        if _life(node).is_outside and message.kind in _DECIDING:
+            return None
         match message.kind:
             case "vote":
                 server.answer(message, True)
                 return None
+            case "read-log":
+                return self._serve_log(node, message)
             case "commit":
                 return self._serve_commit(node, message)
             case "replicate":
@@ -558,6 +579,12 @@ class MetadataLog:
             _server(node).answer(message, Failure("no majority"))
         else:
             _server(node).answer(message, (said, committed, *self._entries_since(node, epoch)))
+
+    def _serve_log(self, node: Node, message: Message) -> Steps:
+        """Read the log with a majority for a node that has lost its own, and answer with the entries that it lacks."""
+        is_whole = node.name in _life(node).metadata.cms and (yield from self._read_serially(node))
+        body = self._entries_since(node, message.body) if is_whole else Failure("no majority")
+        _server(node).answer(message, body)
 
     def _check_epoch(self, node: Node, message: Message) -> Steps | None:
         """Carry a row operation out at its coordinator's epoch or later; refuse one whose table has changed since."""
@@ -756,6 +783,7 @@ class MetadataLog:
         if node.disk.state is None:
             node.disk.state = _Kept()
         kept = _kept(node)
+        takes_own_place = life.is_outside = node.joins is not None and node.joins.replaces == node.name
         node.clock.is_trusted = "wall-clock" in self.flaws
         yield B1
         yield Sleep(node.kernel.cost_ns(400 * MS, 800 * MS))
@@ -770,12 +798,9 @@ class MetadataLog:
             metadata = after
         life.metadata = metadata
         if self._invariants is not None:
-            self._invariants.booted(node, metadata.epoch)
-            if "copy-clock" not in self.flaws:
-                self._invariants.copied(node, metadata, list(metadata.schema))
+            self._look_at_start(node, metadata, self._invariants)
         self._publish(node, metadata)
         yield B2
-        takes_own_place = node.joins is not None and node.joins.replaces == node.name
         is_silent = takes_own_place and "own-place-at-once" not in self.flaws
         if is_silent:
             # To others it is dead until it has its rows; it has to know who lives before it can ask.
@@ -783,16 +808,51 @@ class MetadataLog:
         else:
             server.gossip.begin()
         yield Sleep(node.kernel.cost_ns(1_200 * MS, 1_400 * MS))
-        yield from self._catch_up(node, life.metadata.cms or self._founders(node))
+        if takes_own_place:
+            yield from self._await_log(node)
+        else:
+            yield from self._catch_up(node, life.metadata.cms or self._founders(node))
         yield B3
         if node.name not in life.metadata.registered and not takes_own_place:
-            place = node.founders.index(node.name) if node.name in node.founders else None
-            tokens = () if place is None else (even_tokens(len(node.founders))[place],)
-            value = (node.name, node.host_ids[node.name], tokens, node.location)
-            yield from self.commit(node, _REGISTER, value, limit_ns=6 * _DDL_LIMIT_NS)
+            yield from self._sign_up(node)
         yield from self._sequences.join(node)
         if is_silent:
             server.gossip.begin()
+        life.is_outside = False
+
+    def _look_at_start(self, node: Node, metadata: Metadata, invariants: LogInvariants) -> None:
+        """Have it looked at what a node that starts has on its disk."""
+        if _life(node).is_outside:
+            invariants.begins_anew(node)
+        invariants.booted(node, metadata.epoch)
+        if "copy-clock" not in self.flaws:
+            invariants.copied(node, metadata, list(metadata.schema))
+
+    def _sign_up(self, node: Node) -> Steps:
+        """Have a node registered at its first start."""
+        place = node.founders.index(node.name) if node.name in node.founders else None
+        tokens = () if place is None else (even_tokens(len(node.founders))[place],)
+        value = (node.name, node.host_ids[node.name], tokens, node.location)
+        yield from self.commit(node, _REGISTER, value, limit_ns=6 * _DDL_LIMIT_NS)
+
+    def _await_log(self, node: Node) -> Steps:
+        """Fetch the log from a member that has read it with a majority, as soon as there is one: without it, the node does not start."""
+        life = _life(node)
+        while True:
+            # Whoever lives knows the members; what it has of the log may be too little.
+            yield from self._catch_up(node, _server(node).gossip.peers_alive())
+            for name in _server(node).gossip.living(life.metadata.cms):
+                if name == node.name:
+                    continue
+                answers: Answers = yield _server(node).ask(
+                    [name], "read-log", life.metadata.epoch, need=1, limit_ns=_READ_LIMIT_NS
+                )
+                if answers.enough:
+                    yield from self._follow(node, *answers.answers[name])
+                    if self._invariants is not None:
+                        self._invariants.has_read(node, life.metadata.epoch)
+                    return
+            yield Sleep(_READS_AGAIN_NS)
 
     def _view(self, node: Node, topology: Topology) -> Topology:
         """Return the ring by which a node coordinates."""

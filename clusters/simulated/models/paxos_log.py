@@ -95,12 +95,12 @@ class PaxosLog:
         return decided is not None and decided.id == entry.id
 
     def read(self, node: Node, members: Sequence[str], epoch: int) -> Steps:
-        """Return the entries after an epoch that these members have decided, as far as they can be asked."""
+        """Return the entries after an epoch that these members have decided, as far as they can be asked, and whether those are all."""
         found: list[Any] = []
         while True:
-            _, decided = yield from self._decide(node, members, epoch + len(found) + 1, None)
+            is_known, decided = yield from self._decide(node, members, epoch + len(found) + 1, None)
             if decided is None:
-                return found
+                return found, is_known
             found.append(decided)
 
     def _decide(self, node: Node, members: Sequence[str], epoch: int, candidate: Numbered | None) -> Steps:  # noqa: C901 - the steps p1 to p3, in their order

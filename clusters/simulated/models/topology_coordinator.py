@@ -11,6 +11,9 @@ it has done is in the log, so that another one goes on:
 - o6 normal, left or replaced; the group has the member no longer, or gives it the vote. A coordinator that died between the two leaves the
   member to the next one
 
+A node that is to be removed or replaced and lives is not: the coordinator refuses, whoever asked (`topology_coordinator::handle_node_transition`). The
+request may have waited for a majority, and its node have come back with that.
+
 Where a node that is needed is dead before o4, the change is rolled back, and the group has no longer the member that was to come; afterwards it
 waits for it.
 """
@@ -61,13 +64,19 @@ class Request(NamedTuple):
     is_dead: bool = False
     location: Location = Location()
 
+    @property
+    def dead(self) -> str | None:
+        """The node that has to be dead; None: there is none, or it is the one that had the address of this one before."""
+        dead = self.node if self.is_dead else self.replaced
+        return None if self.change == "replace" and dead == self.node else dead
+
 
 class Order(NamedTuple):
     """A command about the topology in the log of the group."""
 
-    kind: Literal["request", "begin", "advance", "fence", "roll-back"]
+    kind: Literal["request", "begin", "refuse", "advance", "fence", "roll-back"]
     value: Any
-    """The request; its id; (node, steps done); a version; (node, reason)."""
+    """The request; its id; (its id, reason); (node, steps done); a version; (node, reason)."""
 
 
 class Board(NamedTuple):
@@ -99,6 +108,10 @@ def after_order(board: Board, order: Order, at: int) -> Board:
             return board if known or ended else board._replace(requests=(*board.requests, order.value))
         case "begin":
             return _begun(board, order.value, version)
+        case "refuse":
+            request_id, reason = order.value
+            is_first = board.requests and board.requests[0].id == request_id and not topology.moves
+            return _ended(board, reason) if is_first else board
         case "fence":
             return board._replace(fence=max(board.fence, order.value))
     node, value = order.value
@@ -295,8 +308,14 @@ class Coordinator:
             if move is None:
                 if not board.requests:
                     return
+                request = board.requests[0]
+                dead = request.dead
+                if dead is not None and self._group.hears(node, dead):
+                    reason = f"the topology request was refused: {dead} is alive"
+                    yield from self._group.append(node, Order("refuse", (request.id, reason)))
+                    continue
                 yield O1
-                yield from self._group.append(node, Order("begin", board.requests[0].id))
+                yield from self._group.append(node, Order("begin", request.id))
                 failures = 0
                 continue
             if (yield from (self._begin_reads(node, move) if move.done == 2 else self._finish(node, move))):

@@ -301,6 +301,30 @@ def test_a_removal_that_takes_the_only_replica_of_rows_away_need_not_end(altered
     assert found([*made, *altered, *hangs], all_say(FOUNDERS)) == [("hanging-change", ("n3",))]
 
 
+@pytest.mark.parametrize(
+    ("authority", "parameters", "others", "doubts"),
+    [
+        ("log", '{"loses_disk":true}', {"n3": "left"}, ["undecided"]),
+        ("group0", '{"loses_disk":true}', {"n3": "left"}, ["undecided"]),
+        ("disk", '{"loses_disk":true}', {"n3": "left"}, []),
+        ("group0", '{"loses_disk":true}', {}, []),
+        ("group0", "{}", {"n3": "left"}, []),
+    ],
+)
+def test_an_operation_that_takes_a_majority_of_the_members_away_need_not_end_where_a_log_decides(
+    authority, parameters, others, doubts
+):
+    # As where one of two members takes its own place with an empty disk, or is removed.
+    left = [*FOUNDERS[:2], *(name for name in FOUNDERS[2:] if name not in others)]
+    hangs = operation("replace", {"n2": "normal"}, "info", number=1, ms=1000, ends_ms=5000, attempts=[ATTEMPT])
+    hangs = [line.replace('"parameters":{}', f'"parameters":{parameters}') for line in hangs]
+    before = operation("decommission", others) if others else []
+    readings = [f'settled {",".join(left)} version v1 {{"authority": "{authority}"}}']
+    result = verdict([*before, *hangs], [*all_say(left), *readings])
+    assert [doubt.kind for doubt in result.doubts] == doubts
+    assert [one.type for one in result.anomalies] == ([] if doubts else ["hanging-change"])
+
+
 def test_a_sequence_that_is_under_way_when_all_have_answered_hangs():
     directory = registered(dict.fromkeys(NODES, "JOINED"), sequences={"n4": "JOIN: MID_JOIN"})
     assert found(JOINS, all_say(NODES, directory=directory)) == [("hanging-change", ("n4",))]

@@ -404,6 +404,25 @@ def test_a_majority_of_the_members_decides_an_epoch_once_and_none_goes_below_a_p
     assert sorted(said(nodes)) == ["a majority decides", "an epoch is decided once", "no ballot below a promise"]
 
 
+def test_who_has_lost_its_log_reads_all_of_it_and_decides_nothing_before():
+    nodes = nodes_named(NAMES)
+    seen = LogInvariants(Breaches())
+    seen.enacted(nodes["n1"], 1, ("n1", 1), 0)
+    seen.promised(nodes["n3"], 2, (12, "n2"))
+    seen.begins_anew(nodes["n3"])
+    seen.promised(nodes["n3"], 2, (11, "n1"))  # nobody knows what it had promised
+    seen.reached(nodes["n1"], NAMES, ["n1", "n2"])
+    seen.enacted(nodes["n1"], 2, ("n1", 2), 1)  # later
+    seen.has_read(nodes["n3"], 1)
+    seen.reached(nodes["n1"], NAMES, ["n1", "n3"])
+    assert said(nodes) == []
+    seen.begins_anew(nodes["n3"])
+    seen.reached(nodes["n1"], NAMES, ["n1", "n3"])
+    assert said(nodes) == ["who has lost its log decides nothing"]
+    seen.has_read(nodes["n3"], 1)
+    assert said(nodes)[1:] == ["who has lost its log reads all of it"]
+
+
 @pytest.mark.parametrize(
     ("asked_ns", "breaches"), [(7, []), (6, ["a majority decides"]), (None, ["a majority decides"])]
 )
