@@ -44,7 +44,7 @@ from schemaquake.clusters.nodes.service import Service, process
 from schemaquake.clusters.nodes.service_process import ServiceProcess
 from schemaquake.clusters.nodes.stop_conditions import conditions_of
 from schemaquake.clusters.nodes.terms import OwnersTerms, RunOnNodes
-from schemaquake.clusters.nodes.transport import Transport
+from schemaquake.clusters.nodes.transport import NoTransport, Transport
 from schemaquake.clusters.systems import server_options
 from schemaquake.clusters.systems.dialect import CqlDialect
 from schemaquake.clusters.systems.server_options import system_properties, yaml_settings
@@ -131,8 +131,7 @@ class DockerProvider:
             check_plan(plan, file)
             _conditions(file, CqlConnector({}, file.cql_port, _dialect(_system(plan))), plan.node_names)
         system = _system(plan)
-        if plan.spares and system.container is not None:
-            raise PlanError(f"--spares {plan.spares}: how {system} joins a cluster in a container is not known here")
+        _refuse_spares(plan, system)
         chosen = _choice(plan, file)
         host = chosen.get("host") or os.environ.get("DOCKER_HOST")
         engine = DockerEngine.connect(host)
@@ -165,13 +164,43 @@ class DockerProvider:
         finally:
             engine.close()
 
+    def unstarted(self, plan: Plan) -> DeployedCluster:
+        """Return a cluster of containers that are yet to be made, with addresses of examples (RFC 5737). Asks no engine.
+
+        Raises PlanError, FaultNotAllowed.
+        """
+        system, file = _system(plan), _file(plan)
+        _refuse_spares(plan, system)
+        connector = CqlConnector({}, _cql_port(file), _dialect(system))
+        if file is not None:
+            check_plan(plan, file)
+            _conditions(file, connector, plan.node_names)
+        _choice(plan, file)
+        return DeployedCluster(
+            [_unmade(name, address, connector, system) for name, address in _examples(plan).items()],
+            system,
+            connector,
+            Guards({}, max_fault_s=_max_fault_s(plan, file)),
+            RunOnNodes(
+                folder=Path("RUN"),
+                prefix=plan.keyspace_prefix,
+                begins=system.start,
+                start_timeout_s=plan.start_timeout_s,
+                keep_data=plan.keep_data,
+            ),
+            owner=None if file is None else OwnersTerms(max_nodes_down=file.max_nodes_down),
+            spares=Spares(names=plan.spare_names, prepare_to_join=_join_nothing),
+            missing=_missing,
+            files=_no_files_yet,
+        )
+
     def rehearsal(self, plan: Plan) -> Rehearsal:
         """Return containers that are yet to be made, with addresses of examples (RFC 5737). Raises PlanError, FaultNotAllowed."""
         file = _file(plan)
         if file is not None:
             check_plan(plan, file)
             _conditions(file, CqlConnector({}, file.cql_port, _dialect(_system(plan))), plan.node_names)
-        return Rehearsal({name: f"192.0.2.{number}" for number, name in enumerate(_names(plan), 1)}, _no_commands_yet)
+        return Rehearsal(_examples(plan), _no_commands_yet)
 
     def demands(self, plan: Plan) -> Demands:
         """Sum up the memory of all containers and look up the features of the system's DDL. Raises PlanError."""
@@ -241,7 +270,7 @@ class DockerClusterBuilder:
                 node.name: Guard(node.transport, state=self._record.state, run=self._record.run, verbs=node.undoing)
                 for node in nodes
             },
-            max_fault_s=self._max_fault_s(),
+            max_fault_s=_max_fault_s(self._plan, self._file),
         )
         connector, file = self._connector(containers), self._file
         addresses = [each.address for each in containers]
@@ -325,7 +354,7 @@ class DockerClusterBuilder:
             container.node,
             ClientPort(
                 address=container.address,
-                port=self._cql_port,
+                port=_cql_port(self._file),
                 protocol_version=_dialect(self._system).protocol_version,
                 tls=None if self._file is None or self._file.tls is None else self._file.tls.context(),
             ),
@@ -402,23 +431,13 @@ class DockerClusterBuilder:
             ["chown", "--reference", str(PurePosixPath(path).parent), path]
         )  # its server may write there, too
 
-    @property
-    def _cql_port(self) -> int:
-        return 9042 if self._file is None else self._file.cql_port
-
     def _connector(self, containers: Sequence[Container]) -> CqlConnector:
         return CqlConnector(
             {each.node: each.address for each in containers},
-            self._cql_port,
+            _cql_port(self._file),
             _dialect(self._system),
             credentials=None if self._file is None else self._file.credentials,
             tls=None if self._file is None else self._file.tls,
-        )
-
-    def _max_fault_s(self) -> float:
-        """Return the limit of a fault: the cluster file's, else longer than any fault of the plan lasts."""
-        return (
-            main_limit_s(self._plan) + _LONGER_THAN_ANY_FAULT_S if self._file is None else self._file.max_fault_seconds
         )
 
     def _end(self, nodes: Sequence[ServerNode]) -> None:
@@ -455,6 +474,46 @@ def _file(plan: Plan, folder: Path | None = None) -> ClusterFile | None:
     if not isinstance(file.service, Process):
         raise PlanError('containers have no service manager: write [service] kind = "process", or leave it out')
     return file
+
+
+def _cql_port(file: ClusterFile | None) -> int:
+    return 9042 if file is None else file.cql_port
+
+
+def _max_fault_s(plan: Plan, file: ClusterFile | None) -> float:
+    """Return the limit of a fault: the cluster file's, else longer than any fault of the plan lasts."""
+    return main_limit_s(plan) + _LONGER_THAN_ANY_FAULT_S if file is None else file.max_fault_seconds
+
+
+def _examples(plan: Plan) -> Mapping[str, str]:
+    """Map each node of containers that are yet to be made to an address of the range for examples (RFC 5737)."""
+    return {name: f"192.0.2.{number}" for number, name in enumerate(_names(plan), 1)}
+
+
+def _unmade(name: str, address: str, connector: CqlConnector, system: System) -> ServerNode:
+    """Make the node of a container that is yet to be made: it runs no commands."""
+    return deployed_node(
+        name,
+        ClientPort(address=address, port=connector.port, protocol_version=connector.dialect.protocol_version),
+        NoTransport(name),
+        process(["true"], "/run/schemaquake"),
+        folder="/run/schemaquake",
+        logs=(),
+        data=ServerData(folders=(), layout=system.layout),
+    )
+
+
+def _join_nothing(node: ServerNode, *, seeds: Sequence[str], takes_place: bool, properties: Mapping[str, str]) -> None:  # noqa: ARG001 - `PrepareToJoin`
+    raise ClusterError(f"{node.name} is yet to be made")
+
+
+def _no_files_yet(name: str) -> ServerFiles:
+    raise ClusterError(f"{name} is yet to be made")
+
+
+def _refuse_spares(plan: Plan, system: System) -> None:
+    if plan.spares and system.container is not None:
+        raise PlanError(f"--spares {plan.spares}: how {system} joins a cluster in a container is not known here")
 
 
 def _conditions(file: ClusterFile, connector: CqlConnector, names: Sequence[str]) -> Sequence[StopCondition]:

@@ -7,7 +7,7 @@ which is removed with the run, and every fault has a guard there.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -31,7 +31,7 @@ from schemaquake.clusters.nodes.run_name import name_run, run_name, run_of
 from schemaquake.clusters.nodes.service import service_of
 from schemaquake.clusters.nodes.stop_conditions import ConsentCondition, conditions_of
 from schemaquake.clusters.nodes.terms import OwnersTerms, RunOnNodes
-from schemaquake.clusters.nodes.transport import Transport
+from schemaquake.clusters.nodes.transport import NoTransport, Transport
 from schemaquake.clusters.ssh.root_transport import RootTransport
 from schemaquake.clusters.ssh.transport import SshTransport
 from schemaquake.clusters.systems.system import System, parse_system
@@ -73,6 +73,23 @@ class SshProvider:
         name_run(folder)
         hosts = ", ".join(f"{name} {file.access(name).host}" for name in _names(file, plan))
         return {"hosts": hosts, "cluster file": str(plan.cluster_file), **facts}
+
+    def unstarted(self, plan: Plan) -> DeployedCluster:
+        """Return the plan's cluster of hosts that are not asked. Raises PlanError, FaultNotAllowed."""
+        if plan.cluster_file is None:
+            raise PlanError("--cluster ssh needs a cluster file: use --cluster FILE.toml")
+        file = read_cluster_file(plan.cluster_file)
+        check_plan(plan, file)
+        return _cluster(
+            file,
+            plan.system,
+            run="RUN",
+            folder=Path("RUN"),
+            start_timeout_s=plan.start_timeout_s,
+            keep_data=True,
+            plan=plan,
+            transport_of=NoTransport,
+        )
 
     def enclosure(self, folder: Path) -> Sequence[str]:  # noqa: ARG002 - other providers look at the run's folder
         """Return the command by which the run heals and tears down when the command that started it dies."""
@@ -137,14 +154,21 @@ def _cluster(
     start_timeout_s: float,
     keep_data: bool,
     plan: Plan | None = None,
+    transport_of: Callable[[str], Transport] | None = None,
 ) -> DeployedCluster:
-    """Make the cluster. `plan` is that of a run, during which the owner's conditions are asked; None for a healing."""
+    """Make the cluster. `plan` is that of a run, during which the owner's conditions are asked; None for a healing.
+
+    `transport_of` is None for the transports of the file.
+    """
     system = parse_system(name)
     if system.cql is None:
         raise PlanError(f"{system} has no CQL: use --cluster local, which also supports Thrift")
     version = system.cql.protocol_version
     names = _names(file, plan)
-    nodes = [_node(each, file, system, version, run=run, keeps=folder / "nodes" / each) for each in names]
+    transport_of = partial(transport_to, file) if transport_of is None else transport_of
+    nodes = [
+        _node(each, file, system, version, transport_of(each), run=run, keeps=folder / "nodes" / each) for each in names
+    ]
     spares = [node for node in nodes if node.name in file.spare_addresses]
     reshapes = plan is not None and any(need.word == _TOPOLOGY for need in asked(plan))
     joining = HostJoining(file.joining)
@@ -207,8 +231,16 @@ def connector_of(file: ClusterFile, system: str) -> CqlConnector:
     return CqlConnector(file.all_addresses, file.cql_port, cql, credentials=file.credentials, tls=file.tls)
 
 
-def _node(name: str, file: ClusterFile, system: System, protocol_version: int, *, run: str, keeps: Path) -> ServerNode:
-    transport = transport_to(file, name)
+def _node(
+    name: str,
+    file: ClusterFile,
+    system: System,
+    protocol_version: int,
+    transport: Transport,
+    *,
+    run: str,
+    keeps: Path,
+) -> ServerNode:
     folder = f"{file.paths.state}/{run}"
     clock = _clock(file, transport, folder)
     return deployed_node(
@@ -247,10 +279,20 @@ def _environment(file: ClusterFile, clock: HostClock | FaketimeClock | None) -> 
 
 
 def _missing(nodes: Sequence[ServerNode], means: str) -> str | None:
-    if means != "clock":
-        return None
-    refusals = [
-        "no clock may be skewed here ([clock] method is none)" if node.clock is None else node.clock.refusal()
-        for node in nodes
-    ]
-    return next((refusal for refusal in refusals if refusal is not None), None)
+    """Return why the hosts lack these means, None if they have them; hosts that are only shown are not asked for their clocks."""
+    match means:
+        case "packets" | "signals":
+            return None
+        case "clock":
+            refusals = [
+                "no clock may be skewed here ([clock] method is none)"
+                if node.clock is None
+                else None
+                if isinstance(node.transport, NoTransport)
+                else node.clock.refusal()
+                for node in nodes
+            ]
+            return next((refusal for refusal in refusals if refusal is not None), None)
+        case "files" | "disk":
+            return "the files and disks of this cluster's servers are their owner's"
+    return f'hosts of an owner have no means for "{means}"'

@@ -13,7 +13,7 @@ from typing import Protocol
 from schemaquake.harness.errors import NodeUnreachable
 from schemaquake.harness.model.protocols import Executed
 
-__all__ = ["Transport", "read_by"]
+__all__ = ["NoTransport", "Transport", "read_by"]
 
 
 class Transport(Protocol):
@@ -42,6 +42,32 @@ class Transport(Protocol):
     def described(self) -> str:
         """Name the other end for messages: `ssh cassandra@10.0.0.1:22`, `container sq-n1`."""
         ...
+
+
+class NoTransport:
+    """The transport of a node that is only shown, before anything of a run is made: whatever is asked of it raises NodeUnreachable."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def run(self, argv: Sequence[str], *, timeout_s: float = 30, stdin: bytes | None = None) -> Executed:  # noqa: ARG002 - a transport's
+        """Raise NodeUnreachable."""
+        raise NodeUnreachable(f"{self.described()} cannot run {argv[0]}")
+
+    def put(self, content: bytes, target: str, *, mode: int = 0o644) -> None:  # noqa: ARG002 - as above
+        """Raise NodeUnreachable."""
+        raise NodeUnreachable(f"{self.described()} cannot take {target}")
+
+    def get(self, source: str) -> bytes:
+        """Raise NodeUnreachable."""
+        raise NodeUnreachable(f"{self.described()} has no {source}")
+
+    def close(self) -> None:
+        """Do nothing: nothing was opened."""
+
+    def described(self) -> str:
+        """Name the node, and say that it is not asked."""
+        return f"{self._name}, which is not asked before a run,"
 
 
 def read_by(transport: Transport, argv: Sequence[str], *, timeout_s: float = 30) -> Executed:

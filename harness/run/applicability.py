@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 
-from schemaquake.harness.errors import EnvironmentLacks, NotApplicable, PlanError
+from schemaquake.harness.errors import EnvironmentLacks, FaultNotAllowed, NotApplicable, PlanError
 from schemaquake.harness.faults.requests import nemeses_of
 from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.protocols import Cluster, Forecast, ShowsUnstarted, Workload
@@ -35,8 +36,8 @@ def refuse_inapplicable(plan: Plan) -> None:
     Raises NotApplicable, which names what is applicable, and PlanError as the provider does.
     """
     provider = load("clusters", plan.cluster)
-    if isinstance(provider, Forecast):
-        features = provider.demands(plan).features
+    features = _features_of(provider, plan)
+    if features is not None:
         try:
             refuse_lacking(plan, features)
         except NotApplicable as error:
@@ -59,12 +60,21 @@ def why_impossible(plan: Plan) -> str | None:
     for name in nemeses_of(plan):
         why = lack(load("nemeses", name), cluster)
         if why is not None:
-            able = [each for each in names("nemeses") if _is_possible(each, cluster)]
+            able = [
+                each for each in names("nemeses") if _is_possible(each, cluster) and _is_allowed(each, provider, plan)
+            ]
             return (
                 f'nemesis "{name}" is not applicable to {plan.system} on --cluster {plan.cluster}: {why}. '
                 f"Applicable: {', '.join(able)}."
             )
     return None
+
+
+def _features_of(provider: object, plan: Plan) -> AbstractSet[str] | None:
+    """Return the features of the plan's system; None if the provider does not know them in advance."""
+    if isinstance(provider, Forecast):
+        return provider.demands(plan).features
+    return provider.unstarted(plan).features if isinstance(provider, ShowsUnstarted) else None
 
 
 def _is_able(workload: str, features: AbstractSet[str]) -> bool:
@@ -80,3 +90,16 @@ def _is_possible(nemesis: str, cluster: Cluster) -> bool:
         return lack(load("nemeses", nemesis), cluster) is None
     except (EnvironmentLacks, PlanError):
         return False
+
+
+def _is_allowed(nemesis: str, provider: ShowsUnstarted, plan: Plan) -> bool:
+    """Return False for a nemesis that the owner of the plan's cluster does not allow."""
+    if plan.cluster_file is None:
+        return True
+    try:
+        provider.unstarted(replace(plan, nemeses=(nemesis,)))
+    except FaultNotAllowed:
+        return False
+    except PlanError:
+        return True  # it lacks an option, which is said when it is asked for
+    return True

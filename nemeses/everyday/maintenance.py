@@ -115,7 +115,7 @@ class Everyday:
         name, kind = operation.nodes[0], str(operation.parameters["kind"])
         if (reason := lacks(cluster, *_VERBS[kind])) is not None:
             return refused(reason)
-        if kind in _OPTIONAL and not isinstance(cluster, ShowsFiles):
+        if kind in _OPTIONAL and (not isinstance(cluster, ShowsFiles) or cluster.missing("files") is not None):
             return refused("the files of this cluster are not the run's own")
         (node,) = named(cluster, [name])
         if node.state() != "running":

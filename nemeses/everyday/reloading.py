@@ -136,7 +136,7 @@ class ReloadTable:
         """Say why no table can be reloaded here."""
         if not isinstance(cluster, ShowsFiles):
             return "the files of this cluster are not the run's own"
-        return lacks(cluster, "snapshot", "refresh")
+        return cluster.missing("files") or lacks(cluster, "snapshot", "refresh")
 
     operate = refuse_unrecorded
 

@@ -13,9 +13,18 @@ from schemaquake.clusters.docker import provider as docker_provider
 from schemaquake.clusters.docker.engine import Container, DockerEngine
 from schemaquake.clusters.docker.provider import DockerClusterBuilder, DockerProvider
 from schemaquake.clusters.systems.system import parse_system
-from schemaquake.harness.errors import ClusterError, EnvironmentLacks, FaultNotAllowed, HistoryError, PlanError
+from schemaquake.harness.errors import (
+    ClusterError,
+    EnvironmentLacks,
+    FaultNotAllowed,
+    HistoryError,
+    NodeUnreachable,
+    PlanError,
+)
 from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.protocols import Fault, Guarded, Undo
+from schemaquake.harness.registry import names
+from schemaquake.harness.run.applicability import why_impossible
 from schemaquake.harness.wait import until
 from schemaquake.results.runs.dry_run import dry_run
 
@@ -240,6 +249,46 @@ def test_a_condition_that_would_write_is_refused_beforehand_as_are_faults_of_a_r
     with pytest.raises(FaultNotAllowed, match='needs "partition"'):
         dry_run(with_file(tmp_path, nemeses=("partition",)))
     assert all(fault.injected for fault in dry_run(with_file(tmp_path, nemeses=("kill",), restart="none")))
+
+
+def test_containers_that_are_only_shown_ask_no_engine_and_name_what_they_lack(monkeypatch):
+    monkeypatch.setattr(DockerEngine, "connect", lambda _host=None: pytest.fail("an engine was asked"))
+    reasons = {name: why_impossible(plan(nemeses=(name,))) for name in names("nemeses")}
+    refused = {
+        name: why.partition(". Applicable: ")[0].partition("docker: ")[2]
+        for name, why in reasons.items()
+        if why is not None
+    }
+    assert refused == {
+        "fill-disk": 'containers have no means for "disk"',
+        "read-only-disk": 'containers have no means for "disk"',
+        "address-change": "the addresses of this cluster's nodes cannot be changed",
+        "rolling-upgrade": "the version of this cluster's nodes cannot be changed",
+        **{
+            name: f"cassandra:5.0.9 has no command for it ({verb})"
+            for name, verb in (
+                ("cancel-sequence", "abort-leave"),
+                ("cms-reconfigure", "reconfigure"),
+                ("lost-majority", "recover-group"),
+                ("pause-commits", "pause-commits"),
+            )
+        },
+    }
+    shown = DockerProvider().unstarted(plan(spares=1))
+    assert [node.name for node in shown.nodes] == ["n1", "n2", "n3", "n4"]
+    with pytest.raises(NodeUnreachable, match="n1, which is not asked before a run, cannot run true"):
+        shown.nodes[0].exec(["true"])
+
+
+def test_what_the_owner_of_containers_forbids_is_refused_and_not_recommended(tmp_path):
+    with pytest.raises(FaultNotAllowed, match='needs "partition"'):
+        why_impossible(with_file(tmp_path, nemeses=("partition",)))
+    allowing = FILE.replace('["kill"', '["topology", "kill"')
+    why = why_impossible(with_file(tmp_path, allowing, nemeses=("cms-reconfigure",)))
+    assert why.startswith('nemesis "cms-reconfigure" is not applicable to cassandra:5.0.9 on --cluster docker: ')
+    able = why.partition("Applicable: ")[2].removesuffix(".").split(", ")
+    assert {"bootstrap", "kill"} <= set(able)
+    assert not {"fill-disk", "partition"} & set(able)
 
 
 def test_services_that_somebody_manages_are_none_of_a_container_s(engine, tmp_path):

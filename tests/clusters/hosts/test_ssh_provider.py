@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 
 import orjson
 import pytest
@@ -9,12 +10,14 @@ from ssh_hosts import SshHosts, why_not
 from schemaquake.clusters.hosts.provider import SshProvider
 from schemaquake.clusters.nodes.clock import FaketimeClock, HostClock
 from schemaquake.clusters.nodes.run_name import name_run, run_name
-from schemaquake.harness.errors import FaultNotAllowed, HealError, PlanError
+from schemaquake.clusters.ssh.transport import SshTransport
+from schemaquake.harness.errors import FaultNotAllowed, HealError, NotApplicable, PlanError
 from schemaquake.harness.faults.executor import FaultExecutor
 from schemaquake.harness.faults.healing import heal_ledger
 from schemaquake.harness.faults.ledger import FILE_NAME, Ledger, read_ledger
 from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.registry import load
+from schemaquake.harness.run.applicability import refuse_inapplicable, why_impossible
 from schemaquake.harness.wait import until
 from schemaquake.workloads.races.cut import cut
 
@@ -89,6 +92,33 @@ def test_what_is_not_allowed_is_refused_before_any_host_is_asked(tmp_path):
         SshProvider().prepare(
             Plan.from_json({**plan.to_json(), "nemeses": ("partition",), "time_limit_s": 60.0}), tmp_path / "run"
         )
+
+
+def test_what_hosts_cannot_have_is_refused_before_any_of_them_is_asked(tmp_path, monkeypatch):
+    monkeypatch.setattr(SshTransport, "run", lambda *_, **__: pytest.fail("a host was asked"))
+    plan = a_run(
+        tmp_path / "run", allow='["topology", "kill", "clock", "partition"]', addresses=("10.9.9.1", "10.9.9.2")
+    )
+    assert why_impossible(replace(plan, nemeses=("kill", "clock", "partition", "move"))) is None
+    with pytest.raises(NotApplicable) as refused:
+        refuse_inapplicable(replace(plan, nemeses=("kill", "cms-reconfigure")))
+    reason, _, able = str(refused.value).partition(". Applicable: ")
+    assert reason == (
+        'nemesis "cms-reconfigure" is not applicable to cassandra:5.0.9 on --cluster ssh: cassandra:5.0.9 has no command '
+        "for it (reconfigure)"
+    )
+    assert {"kill", "clock", "decommission", "partition"} <= set(able.removesuffix(".").split(", "))
+    assert not {"pause", "fill-disk", "reload-table", "rolling-upgrade"} & set(able.removesuffix(".").split(", "))
+    with pytest.raises(FaultNotAllowed, match='needs "pause"'):
+        refuse_inapplicable(replace(plan, nemeses=("pause",)))
+    with pytest.raises(NotApplicable, match=r'workload "append-accord" .* has no accord\. Applicable: add-columns, '):
+        refuse_inapplicable(replace(plan, workloads=("append-accord",)))
+
+
+@pytest.mark.parametrize("means", ["files", "disk"])
+def test_what_is_the_owner_s_is_no_means_of_a_run(tmp_path, means):
+    plan = a_run(tmp_path / "run")
+    assert "their owner's" in SshProvider().create(plan, tmp_path / "run").missing(means)
 
 
 def test_a_run_keeps_its_name_wherever_its_folder_goes(tmp_path):

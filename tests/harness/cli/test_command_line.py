@@ -115,6 +115,24 @@ WRONG = [
             "for it (reconfigure). Applicable: "
         ),
     ),
+    (
+        "one that containers have no means for, and those that they have",
+        [*RUN, "--cluster", "docker", "--nemesis", "kill,fill-disk"],
+        (
+            'nemesis "fill-disk" is not applicable to cassandra:5.0.9 on --cluster docker: containers have no means for '
+            '"disk". Applicable: abort-bootstrap, '
+        ),
+    ),
+    (
+        "a nemesis for which a version in containers has no command",
+        [*RUN, "--cluster", "docker", "--nemesis", "cms-reconfigure"],
+        "on --cluster docker: cassandra:5.0.9 has no command for it (reconfigure). Applicable: ",
+    ),
+    (
+        "spares that join no cluster of containers",
+        ["run", "--system", "scylladb:6.2.0", *RUN[3:], "--cluster", "docker", "--spares", "1"],
+        "--spares 1: how scylladb:6.2.0 joins a cluster in a container is not known here",
+    ),
     ("an upgrade to nothing", [*RUN, "--nemesis", "rolling-upgrade"], "rolling-upgrade"),
     (
         "one that a simulated cluster has no means for, and those that it has",
