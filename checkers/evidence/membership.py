@@ -77,6 +77,8 @@ class Membership:
         """Return whether the node should serve at `time` (ns); one of which nothing was noted always should."""
         if node not in self.initial:
             return True
+        if not self._operations:
+            return self.initial[node] in SERVING
         if any(_takes_down(one, node, time) for one, _ in self._operations):
             return False
         changes = [_effect(one, becomes, time) for one, becomes in self._operations if one.invoked <= time]
