@@ -50,8 +50,11 @@ changes that meet are refused for a disagreement."""
 _RECOVERY_NS: Final = 10_000_000_000
 _MISSES_REPLICAS: Final = r"^Unavailable"
 """The error of a coordinator that knows of too few replicas that are alive, in CQL and in Thrift."""
-_UNREACHED: Final = r"^(NoHostAvailable|NotConnected|TTransportException|Connection\w*)\b"
-"""The errors of who found no server on a node. Faults at steps of a simulated protocol have no notes, but clients and the observer meet them."""
+_UNREACHED: Final = r"^(NoHostAvailable|NotConnected|TTransportException|Connection\w*|(Read|Write)Timeout|(Operation)?TimedOut(Exception)?)\b"
+"""The errors of who found no server on a node, or one that did not answer in time, or to which replicas did not.
+
+Faults at steps of a simulated protocol have no notes, but clients and the observer meet them.
+"""
 _OF_ALL_REPLICAS: Final = ("ONE", "TWO", "THREE", "QUORUM", "ALL")
 """Levels of which any replica counts."""
 _REJOINED_NS: Final = 30_000_000_000
@@ -302,8 +305,8 @@ def _find_missing_replicas(evidence: Evidence, asked: pa.Table, answers: pa.Tabl
     """Yield how many operations were refused for want of live replicas, long after any fault and start, while every node was whole.
 
     Only at a level at which that kind of operation was ever acknowledged in that keyspace, and where no change of the keyspace and no
-    operation on the ring can have given it other replicas. A node on which a client or the observer found no server was not whole, and is again ten
-    seconds later.
+    operation on the ring can have given it other replicas. A node on which a client or the observer found no server, or that did not answer
+    in time, was not whole, and is again ten seconds later.
     """
     missing = pc.fill_null(pc.match_substring_regex(answers["error"], _MISSES_REPLICAS), fill_value=False)
     if evidence.notes.membership.operations or not pc.any(missing).as_py():
@@ -329,7 +332,7 @@ def _find_missing_replicas(evidence: Evidence, asked: pa.Table, answers: pa.Tabl
 
 
 def _list_unreached(asked: pa.Table, answers: pa.Table) -> Iterator[tuple[str | None, int, int]]:
-    """Yield each node that had no server for its client, and the times (ns) in which it had none, or had one again just before."""
+    """Yield each node that had no server for its client, or none that answered in time, and the times (ns) from then to a while after."""
     without = pc.fill_null(pc.match_substring_regex(answers["error"], _UNREACHED), fill_value=False)
     columns = (asked["node"], asked["time"], answers["time"])
     for node, begins, ends in zip(*(each.filter(without).to_pylist() for each in columns), strict=True):
@@ -346,7 +349,7 @@ def _list_unseen(observations: pa.Table) -> Iterator[tuple[str | None, int, int]
 
 
 def _may_lack_replicas(row: Mapping[str, Any], unreached: Collection[str | None], changes: SchemaChanges) -> bool:
-    """Tell if nodes without a server explain that a coordinator knew of too few live replicas.
+    """Tell if nodes without a server that answers explain that a coordinator knew of too few live replicas.
 
     One that was away itself may still take others for dead. For any other one, too many must be away for the level; each of them
     may be a replica. Of levels that are not known, and of keyspaces with several data centres, one node that was away is enough.

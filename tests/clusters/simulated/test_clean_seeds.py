@@ -225,6 +225,15 @@ _CARRIED_OUT_AGAIN = Plan(
     },
 )  # fmt: skip
 """A change that was carried out again made an equal definition, which counted as another one."""
+_CUT_OFF_WITHOUT_A_NOTE = Plan(
+    system="simulated:cassandra-6.0", workloads=("schema-churn",), nemeses=("partition",), seed=40009, cluster="simulated",
+    time_limit_s=20.0, rate=8.0, concurrency=9, restart="none",
+    options={
+        "bugs": "none", "fault.seconds": "8", "fault.within": "16", "invariants": "checked", "log": "paxos",
+        "cut.at": "6.0/follow/l3@103,6.0/follow/l1@7", "kill.at": "6.0/follow/l1@7:n2", "slow": "n1-n3:60,n2-n3:60",
+    },
+)  # fmt: skip
+"""A coordinator was cut off: at first its requests timed out, then it refused them for want of replicas."""
 
 _SEEN_WITHOUT_A_SERVER = Plan(
     system="simulated:scylladb-6.2", workloads=("schema-churn",), seed=23471, cluster="simulated", time_limit_s=20.0, rate=8.0,
@@ -295,6 +304,7 @@ _REPAIRED_ONE_BY_ONE_EARLIER = Plan(
         _SEEN_ONCE_WITHOUT_A_SERVER,
         _REPAIRED_ONE_BY_ONE,
         _REPAIRED_ONE_BY_ONE_EARLIER,
+        _CUT_OFF_WITHOUT_A_NOTE,
     ],
     ids=lambda plan: str(plan.seed),
 )
