@@ -74,21 +74,22 @@ def read_reloads(operations: Iterable[TopologyOperation]) -> Sequence[Reload]:
 
 
 def _reload(operation: TopologyOperation) -> Reload:
+    ends = _END if operation.completed is None else operation.completed
     return Reload(
         index=operation.index,
         keyspace=str(operation.parameters.get("keyspace")),
         table=str(operation.parameters.get("table")),
         invoked=operation.invoked,
-        completed=_END if operation.completed is None else operation.completed,
+        completed=ends,
         acknowledged=operation.outcome == "ok",
-        snapshots=_read_snapshots(operation),
+        snapshots=_read_snapshots(operation, ends),
     )
 
 
-def _read_snapshots(operation: TopologyOperation) -> Mapping[str, int]:
+def _read_snapshots(operation: TopologyOperation, ends: int) -> Mapping[str, int]:
     """Read when the snapshots began; none if a time cannot be true."""
     noted = operation.effect.get("snapshots")
     if not isinstance(noted, Mapping) or not all(type(after) in {int, float} for after in noted.values()):
         return {}
     began = {str(node): operation.invoked + int(after * S) for node, after in noted.items()}
-    return began if all(operation.invoked <= at <= (operation.completed or 0) for at in began.values()) else {}
+    return began if all(operation.invoked <= at <= ends for at in began.values()) else {}
