@@ -19,6 +19,9 @@ from schemaquake.results.runs.option_lists import named_values, refuse_below
 __all__ = ["register"]
 
 _SYSTEMS: Final = ("simulated:cassandra-5.0", "simulated:cassandra-6.0")
+_MOST: Final = 3000
+_MOST_OF_ALL: Final = 250
+"""The executions of each scope where none was named: a first look at all of them takes half a minute."""
 
 
 def register(app: typer.Typer) -> None:
@@ -45,11 +48,13 @@ def _explore(
     system: Systems = None,
     crash: Annotated[bool, typer.Option("--crash", help="Kill one node and start it again, at every place.")] = False,
     most: Annotated[
-        int,
+        int | None,
         typer.Option(
-            metavar=NUMBER, help="Largest number of executions of a scope, for each order of its coordinators' clocks."
+            metavar=NUMBER,
+            help="Largest number of executions of a scope, for each order of its coordinators' clocks.",
+            show_default=f"{_MOST} of scopes that are named; else {_MOST_OF_ALL}",
         ),
-    ] = 3000,
+    ] = None,
     drawn: Annotated[
         int,
         typer.Option(
@@ -62,12 +67,13 @@ def _explore(
 ) -> None:
     """Explore all orders of the messages of a few schema changes on three simulated nodes.
 
-    Each scope is printed as it ends; one on 6.0 may take a minute.
+    Each scope is printed as it ends. Without --scope all are looked at for half a minute; one alone may take a minute on 6.0.
     """
     configure_logging(verbose=False)
     from schemaquake.clusters.simulated.designs import SCOPES  # noqa: PLC0415 - every other command would wait for it
 
-    refuse_below(1, most=most)
+    limit = most if most is not None else _MOST if scope else _MOST_OF_ALL
+    refuse_below(1, most=limit)
     refuse_below(0, drawn=drawn)
     for name in scope or ():
         if name not in SCOPES:
@@ -77,9 +83,11 @@ def _explore(
     rows = []
     for name in scope or SCOPES:
         for system_ in system or (_SYSTEMS if SCOPES[name].moves is None else _SYSTEMS[1:]):
-            rows.append(_row(name, system_, crash=crash, most=most, drawn=drawn, options=options))
-            _print(rows[-1], most)
+            rows.append(_row(name, system_, crash=crash, most=limit, drawn=drawn, options=options))
+            _print(rows[-1], limit)
     _print_shortest(rows)
+    if most is None and not scope and not drawn:
+        _print_how_to_go_on(rows)
     if as_json:
         print_json({"rows": rows})
     raise typer.Exit(ExitCode.INVALID if any(row["bad"] for row in rows) else _clean(rows))
@@ -148,8 +156,19 @@ def _print(row: dict[str, Any], most: int) -> None:
     stderr().print(text, markup=False, soft_wrap=True)
 
 
+def _print_how_to_go_on(rows: list[dict[str, Any]]) -> None:
+    """Say how scopes that were not looked at as a whole are explored further."""
+    left = [row for row in rows if not row["complete"]]
+    if left:
+        text = (
+            f"{len(left)} of {len(rows)} are not complete, and prove nothing where no order is bad. A scope that is named is explored "
+            f"further: schemaquake explore --scope {left[0]['scope']} --system {left[0]['system']}"
+        )
+        stderr().print(text, markup=False, soft_wrap=True)
+
+
 def _print_shortest(rows: list[dict[str, Any]]) -> None:
     for row in rows:
         for anomaly, way in row["shortest"].items():
-            text = f"  shortest to {anomaly} on {row['system']}: {', '.join(way)}"
+            text = f"  shortest to {anomaly} in {row['scope']} on {row['system']}: {', '.join(way)}"
             stderr().print(text, markup=False, soft_wrap=True)

@@ -14,10 +14,12 @@ import pytest
 import typer
 from plugins import distribution, on_path
 
+from schemaquake.clusters.simulated.designs import SCOPES
 from schemaquake.harness.cli.command_line import _run, application
 from schemaquake.harness.errors import ExitCode
 from schemaquake.harness.registry import names
 from schemaquake.harness.run_folder import mark_folder
+from schemaquake.results.experiments.explore import commands as explore
 
 SIMULATED = ["run", "--system", "simulated:cassandra-5.0"]
 MATRIX = ["matrix", *SIMULATED[1:], "--workload", "drop-type"]
@@ -548,3 +550,21 @@ def test_a_list_tells_its_entries_apart(schemaquake, kind):
     told = [row["about"] if isinstance(row, dict) else row for row in listed.values()]
     assert all(told)
     assert len(set(told)) == len(told)
+
+
+def test_a_first_look_at_all_scopes_says_that_it_is_not_complete_and_how_to_go_on(schemaquake, monkeypatch):
+    monkeypatch.setattr(explore, "_MOST_OF_ALL", 1)
+    code, _, err = schemaquake("explore", "--system", "simulated:cassandra-6.0")
+    assert code == ExitCode.UNKNOWN
+    assert err.count("not complete (--most 1 for each order of clocks)") == len(SCOPES)
+    assert err.splitlines()[-1] == (
+        f"{len(SCOPES)} of {len(SCOPES)} are not complete, and prove nothing where no order is bad. A scope that is named is "
+        "explored further: schemaquake explore --scope create-create --system simulated:cassandra-6.0"
+    )
+    for asked in (["--scope", "create-create", "--most", "1"], ["--most", "1"]):
+        _, _, err = schemaquake("explore", "--system", "simulated:cassandra-6.0", *asked)
+        assert "not complete" in err
+        assert "explored further" not in err
+    code, _, err = schemaquake("explore", "--scope", "drop-type", "--system", "simulated:cassandra-5.0")
+    assert code == ExitCode.INVALID
+    assert "shortest to schema-disagreement in drop-type on simulated:cassandra-5.0: request 0, request 1, push" in err
