@@ -36,6 +36,9 @@ class FileCluster(ChangingCluster):
             for part in ("data", "commitlog", "volume"):
                 (folder / name / part).mkdir(parents=True)
 
+    def missing(self, _means):
+        return None
+
     def server_files(self, node):
         place = self.folder / node
         return ServerFiles(
