@@ -180,7 +180,7 @@ def _contents(schemas: Iterable[NodeSchema], keyspace: SchemaObject) -> Mapping[
 # ── created, and not there ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _vanished(case: Evidence, subject: SchemaObject, gone: _Places, there: frozenset[SchemaObject]) -> Anomaly | None:
+def _vanished(case: Evidence, subject: SchemaObject, gone: _Places, objects: frozenset[SchemaObject]) -> Anomaly | None:
     if not gone:
         return None
     removals = find_removals(case.changes, subject)
@@ -189,7 +189,7 @@ def _vanished(case: Evidence, subject: SchemaObject, gone: _Places, there: froze
         for create in case.changes.creates(subject)
         if create.acknowledged
         and not any(can_follow(removal, create) for removal in removals)
-        and not _may_find_another(case.changes, subject, create, there)
+        and not _may_find_another(case.changes, subject, create, objects)
     ]
     if not creates:
         return None
@@ -256,12 +256,12 @@ def _unexplained(case: Evidence, subject: SchemaObject, here: _Places) -> Anomal
 
 
 def _may_find_another(
-    changes: SchemaChanges, subject: SchemaObject, create: PairedOperation, there: frozenset[SchemaObject]
+    changes: SchemaChanges, subject: SchemaObject, create: PairedOperation, objects: frozenset[SchemaObject]
 ) -> bool:
-    """Tell if IF NOT EXISTS may have found something in the object's place, which is there or may have been removed later."""
+    """Tell if IF NOT EXISTS may have found something in the object's place, which is one of `objects` or may have been removed later."""
     return any(
         can_follow(create, other)
-        and (target(other) in there or any(can_follow(one, other) for one in find_removals(changes, target(other))))
+        and (target(other) in objects or any(can_follow(one, other) for one in find_removals(changes, target(other))))
         for other in ([] if certainly_applied(create) else _list_others_in_place(changes, subject, create))
     )
 
