@@ -49,6 +49,7 @@ def test_links_within_a_page_lead_somewhere_and_no_table_is_empty(path: Path) ->
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     driver = start_browser(tmp_path_factory.mktemp("profile"))
+    driver.set_script_timeout(120)  # the grid's page has four megabytes, and its layout takes a busy machine a while
     yield driver
     driver.quit()
 
