@@ -91,6 +91,8 @@ _RATE_LEAST: Final = 4.0
 _SECONDS_OF_CUTS: Final = 20.0
 _DATA_CENTERS: Final = 2
 _RACKS: Final = 2
+_SEEDS_OF_BEFORE: Final = 40_000
+"""The first seed with racks where two changes of the ring go on at once: earlier ones stay the runs that pages and tests name."""
 _NODES_OF_CENTERS: Final = (4, 4, 6)
 """Nodes of a cluster in two data centres: two, or three, in each."""
 _LEVELS: Final = ("LOCAL_QUORUM", "QUORUM", "LOCAL_QUORUM", "EACH_QUORUM")
@@ -159,7 +161,7 @@ def _plain(draws: Draws, seed: int, system: str, options: Mapping[str, str]) -> 
         chosen |= of_centers
         time_limit_s = max(time_limit_s, _SECONDS_LEAST)
         between = _between_centers(draws)
-    racks = _racks(draws, centers, changes)
+    racks = _racks(draws, seed, centers, changes)
     chosen |= _habits(draws, system, cut=chosen.get("mode") == _CUT)
     everybody = tuple(f"n{number}" for number in range(1, nodes + spares + 1))
     aims = _aim(draws, system, everybody, is_changing=bool(changes), within_s=f"{time_limit_s:.0f}")
@@ -279,6 +281,7 @@ def _stormy(draws: Draws, seed: int, system: str, storm: Storm, options: Mapping
         cluster="simulated",
         nodes=nodes,
         spares=spares,
+        racks=_racks(draws, seed, 1, changes) if len(changes) > 1 else 1,
         nemeses=(*changes, *storm.nemeses),
         seed=seed,
         time_limit_s=storm.time_limit_s,
@@ -398,13 +401,12 @@ def _data_centers(draws: Draws, system: str, changes: Sequence[str]) -> int:
     return _DATA_CENTERS if fitting and draws.stream("swarm", "centers").chance(1 / 6) else 1
 
 
-def _racks(draws: Draws, centers: int, changes: Sequence[str]) -> int:
-    """Draw two racks: one time in two where there are two data centres, and one time in three where one node comes, goes or moves.
-
-    Two changes of the ring at once may have no range in common, and yet each be planned from what the other one alters, where there are racks.
-    """
-    is_one = len(changes) == 1 and _LOSS not in changes
-    chance = 0.5 if centers > 1 and len(changes) < 2 else 1 / 3 if is_one else 0.0
+def _racks(draws: Draws, seed: int, centers: int, changes: Sequence[str]) -> int:
+    """Draw two racks: one time in two where there are two data centres, and one time in three where nodes come, go or move."""
+    if len(changes) > 1:
+        has_racks = seed >= _SEEDS_OF_BEFORE and draws.stream("swarm", "racks of two changes").chance(1 / 3)
+        return _RACKS if has_racks else 1
+    chance = 0.5 if centers > 1 else 1 / 3 if changes and _LOSS not in changes else 0.0
     return _RACKS if draws.stream("swarm", "racks").chance(chance) else 1
 
 

@@ -5,6 +5,8 @@
     python tests/support/changed_steps.py NAME --storms log      only seeds that have such a storm (log, ring, rows)
     python tests/support/changed_steps.py --table OTHER.toml   changes of another file of that form
 
+A change that has a test of its own and no seed is shown by that test, which fails on it.
+
 The files stay as they are: a process of its own imports the module from changed source. Prints a line a change: seeds until it was found,
 and as what.
 """
@@ -32,6 +34,8 @@ __all__ = ["Change", "Found", "changes", "seeds_until_found"]
 _TABLE: Final = Path(__file__).parent.parent / "changed_steps.toml"
 _ROOT: Final = _TABLE.parent.parent
 _PREFIX: Final = "schemaquake.clusters.simulated."
+_TEST_ENDS: Final[Mapping[int, bool]] = {0: False, 1: True}
+"""Exit codes of pytest: whether a test has failed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +58,8 @@ class Change:
     gives: Sequence[str] = ()
     """Anomalies of that seed, or "failed" for a model that breaks down."""
     options: Mapping[str, str] = field(default_factory=dict)
+    test: str = ""
+    """A test that fails on the changed line, where no seed is known: one that brings about what runs hardly come to."""
     harmless: str = ""
     """The reason why no seed can show it; empty: it does harm."""
 
@@ -88,6 +94,15 @@ def seeds_until_found(
     ended = subprocess.run(arguments, check=True, capture_output=True, cwd=_ROOT)
     document = orjson.loads(ended.stdout)
     return Found(document["seed"], tuple(document["anomalies"]), document["outcomes"], document["cpu_s"])
+
+
+def fails_on(change: Change, *, table: Path = _TABLE) -> bool:
+    """Return whether the change's own test fails on the changed model, in a process of its own. Raises ValueError if it cannot be run."""
+    arguments = [sys.executable, __file__, "--test", change.name, "--table", str(table)]
+    code = subprocess.run(arguments, check=False, capture_output=True, cwd=_ROOT).returncode
+    if code not in _TEST_ENDS:
+        raise ValueError(f"{change.name}: {change.test} ended with {code}")
+    return _TEST_ENDS[code]
 
 
 # ── inside the process ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -159,6 +174,14 @@ def _inside(change: Change, seeds: Sequence[int], limit_s: float, storms: str) -
     return {**found, "outcomes": outcomes, "cpu_s": round(time.process_time() - began, 1)}
 
 
+def _test_inside(change: Change) -> int:
+    """Carry the change's own test out in this process; returns pytest's exit code."""
+    sys.meta_path.insert(0, _Finder(change))
+    import pytest  # noqa: PLC0415 - after the finder
+
+    return int(pytest.main(["-q", "-x", "-p", "no:cacheprovider", change.test]))
+
+
 def _span(text: str) -> range:
     first, _, last = text.partition(":")
     return range(int(first), int(last))
@@ -173,14 +196,20 @@ def main() -> None:
     parser.add_argument("--table", type=Path, default=_TABLE, help="the file with the changes")
     parser.add_argument("--storms", default="", help="only seeds with such a storm: log, ring or rows")
     parser.add_argument("--inside", metavar="NAME", help="carry this one out here, and print JSON")
+    parser.add_argument("--test", metavar="NAME", help="carry the test of this one out here")
     options = parser.parse_args()
     table = options.table.resolve()
     known = changes(table)
+    if options.test:
+        sys.exit(_test_inside(known[options.test]))
     if options.inside:
         found = _inside(known[options.inside], options.seeds, options.limit_s, options.storms)
         sys.stdout.buffer.write(orjson.dumps(found))
         return
     for name in options.names or known:
+        if known[name].test:
+            print(f"{name}: {'shown' if fails_on(known[name], table=table) else 'not shown'} by its test", flush=True)  # noqa: T201 - a tool
+            continue
         try:
             found = seeds_until_found(
                 known[name], options.seeds, limit_s=options.limit_s, table=table, storms=options.storms

@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 
 import pytest
-from changed_steps import changes, seeds_until_found
+from changed_steps import changes, fails_on, seeds_until_found
 from places import ROOT
 
 NAMES = list(changes())
 QUICK = "newer-is-older"
+QUICK_BY_TEST = "tc-step-twice"
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -25,15 +26,29 @@ def test_each_change_is_of_a_line_that_stands_there_and_leaves_python(name):
     assert change.after != change.before
 
 
-def test_each_change_has_a_seed_or_does_no_harm():
-    assert not [name for name, change in changes().items() if change.seed is None and not change.harmless]
-    assert not [name for name, change in changes().items() if change.seed is not None and change.harmless]
+def test_each_change_has_a_seed_or_a_test_or_does_no_harm():
+    shown = {
+        name: [change.seed is not None, change.test != "", change.harmless != ""] for name, change in changes().items()
+    }
+    assert [name for name, ways in shown.items() if sum(ways) != 1] == []
 
 
 def test_a_change_is_found_by_a_seed_of_the_swarm():
     found = seeds_until_found(changes()[QUICK], range(5), limit_s=30)
     assert found.seed is not None
     assert found.anomalies
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name == QUICK_BY_TEST else pytest.mark.long)
+        for name, change in changes().items()
+        if change.test
+    ],
+)
+def test_the_test_of_a_change_fails_on_it(name):
+    assert fails_on(changes()[name])
 
 
 @pytest.mark.long

@@ -100,6 +100,18 @@ def test_swarms_draw_racks_where_one_node_comes_or_goes_or_there_are_two_data_ce
     assert not any("rf-change" in plan.nemeses for plan in drawn)
 
 
+def test_swarms_draw_racks_for_two_changes_at_once_in_storms_too_and_leave_earlier_seeds_as_they_were():
+    def with_both(seeds):
+        plans = [plan_of_seed(seed, [FIVE, SIX, SCYLLA], {"bugs": "none"}) for seed in seeds]
+        return [plan for plan in plans if plan.racks > 1 and "overlap" in plan.options]
+
+    drawn = with_both(range(40_000, 43_000))
+    assert 10 < len(drawn) < 60
+    assert {len(plan.nemeses) > 1 for plan in drawn} == {True}
+    assert {plan.nodes for plan in drawn} >= {4, 14}
+    assert with_both(range(38_000, 40_000)) == []
+
+
 def test_racks_are_left_out_of_a_plan_that_does_not_need_them():
     assert reduced(plan_of("quorum", nodes=4, racks=2), lambda _plan: True).racks == 1
 

@@ -1,0 +1,344 @@
+"""Steps of protocols that runs hardly come to, each brought about by itself: an order that comes twice, a snapshot that is late, a member that comes back.
+
+Lines that no known seed shows to be wrong name their test here, or another one (`test` in `tests/changed_steps.toml`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from types import SimpleNamespace
+
+import pytest
+
+from schemaquake.clusters.simulated.disk import Disk, TableFiles
+from schemaquake.clusters.simulated.faces import Joining
+from schemaquake.clusters.simulated.models.gossiped_ring import Status, _topology
+from schemaquake.clusters.simulated.models.group0 import Group0, _has_own_place, _Kept, _Life, _State
+from schemaquake.clusters.simulated.models.metadata_log import Metadata, MetadataLog
+from schemaquake.clusters.simulated.models.metadata_log import _Kept as KeptLog
+from schemaquake.clusters.simulated.models.metadata_log import _Life as LogLife
+from schemaquake.clusters.simulated.models.raft import Configuration, Entry, Log, Machine, Member, Raft, _Plea
+from schemaquake.clusters.simulated.models.sequences import ADVANCE, PREPARE, Sequences, after_sequence
+from schemaquake.clusters.simulated.models.topology_coordinator import Board, Order, Request, after_order
+from schemaquake.clusters.simulated.ring import SPACE, Ring, even_tokens
+from schemaquake.clusters.simulated.said import ServerSaid
+from schemaquake.clusters.simulated.topology import Seat, even_topology, former_of
+from schemaquake.harness.placements.ring import Location
+
+NAMES = ("n1", "n2", "n3")
+RING = even_topology(NAMES, {name: f"id-{name}" for name in NAMES}, version=1)
+BETWEEN = even_tokens(3)[1] // 2
+
+
+def ends(steps, result=None):
+    """Carry steps out that wait for nothing more; returns what they return."""
+    with pytest.raises(StopIteration) as ended:
+        steps.send(result)
+    return ended.value.value
+
+
+# ── orders about the ring ────────────────────────────────────────────────────────────────────────────────────────────
+
+JOIN = Request(("n4", 1), "join", "n4", "id-n4", (BETWEEN,))
+LEAVE = Request(("n2", 1), "leave", "n2")
+
+
+def begun(*requests):
+    board = Board(RING)
+    for at, request in enumerate(requests, 1):
+        board = after_order(board, Order("request", request), at)
+    return after_order(board, Order("begin", requests[0].id), len(requests) + 1)
+
+
+def test_an_order_that_comes_twice_takes_one_step():
+    board = begun(JOIN)
+    once = after_order(board, Order("advance", ("n4", 2)), 3)
+    twice = after_order(once, Order("advance", ("n4", 2)), 4)
+    assert [move.done for move in once.topology.moves] == [move.done for move in twice.topology.moves] == [3]
+
+
+def test_a_change_does_not_begin_while_another_one_goes_on():
+    board = begun(JOIN, LEAVE)
+    assert after_order(board, Order("begin", LEAVE.id), 4) == board._replace(at=4)
+
+
+def test_a_request_is_refused_once_and_only_before_it_begins():
+    asked = after_order(Board(RING), Order("request", LEAVE), 1)
+    refused = after_order(asked, Order("refuse", (LEAVE.id, "it lives")), 2)
+    assert (refused.requests, refused.ended) == ((), ((LEAVE.id, "it lives"),))
+    assert after_order(refused, Order("refuse", (LEAVE.id, "it lives")), 3).ended == refused.ended
+    board = begun(LEAVE)
+    assert after_order(board, Order("refuse", (LEAVE.id, "it lives")), 3).requests == (LEAVE,)
+
+
+def test_a_step_of_a_sequence_that_was_taken_is_refused():
+    registered = RING.registered(2, "n4", "id-n4")
+    prepared = after_sequence(registered, 3, PREPARE, ("join", "n4", (BETWEEN,), None, False), has_locks=True)
+    started = after_sequence(prepared, 4, ADVANCE, ("n4", "PREPARE"), has_locks=True)
+    with pytest.raises(ServerSaid, match="no sequence of n4 is at that step"):
+        after_sequence(started, 5, ADVANCE, ("n4", "PREPARE"), has_locks=True)
+
+
+# ── 6.0 ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def sequences(**log):
+    known = {"topology": lambda _node: RING, "epoch": lambda _node: 1, **log}
+    return Sequences(SimpleNamespace(**known), frozenset())
+
+
+def living(*names, **server):
+    gossip = SimpleNamespace(alive=lambda name: name in names)
+    return SimpleNamespace(name="n1", server=SimpleNamespace(gossip=gossip, memory={}, **server))
+
+
+def test_a_node_that_lives_is_not_removed_by_others():
+    with pytest.raises(ServerSaid, match="is alive"):
+        next(sequences().reshape(living("n1", "n2"), "remove", about="n2", argument=None))
+
+
+def test_a_node_does_not_leave_if_too_few_stay():
+    with pytest.raises(ServerSaid, match="Not enough live nodes"):
+        next(sequences().reshape(living(*NAMES), "decommission", about=None, argument=None))
+
+
+def test_a_step_that_was_refused_and_not_taken_is_not_done():
+    def refuse(*_, **__):
+        raise ServerSaid("ServerError", "no")
+        yield
+
+    steps = sequences(commit=refuse)._commit(living(*NAMES), ADVANCE, ("n4", "PREPARE"), lambda: False)
+    with pytest.raises(ServerSaid, match="no"):
+        next(steps)
+
+
+def log_at(epoch):
+    """A node of 6.0 at an epoch, and its model."""
+    log = MetadataLog(Ring(NAMES), frozenset())
+    life = LogLife(Metadata(epoch=epoch))
+    server = SimpleNamespace(state=life, gossip=SimpleNamespace(alive=lambda _name: False))
+    node = SimpleNamespace(name="n1", server=server, disk=Disk())
+    node.disk.state = KeptLog()
+    node.kernel = SimpleNamespace(heap=SimpleNamespace(now_ns=0))
+    return log, node, life
+
+
+def test_a_snapshot_that_is_behind_when_its_turn_comes_is_not_taken_over():
+    log, node, life = log_at(5)
+    life.snapshot = Metadata(epoch=3)
+    ends(log._enact(node))
+    assert (life.metadata.epoch, life.snapshot) == (5, None)
+
+
+def test_an_entry_is_enacted_when_its_commit_has_ended():
+    log, node, _ = log_at(4)
+
+    def committed(*_):
+        return 5
+        yield
+
+    log._commit = committed
+    steps = log.commit(node, "REGISTER", None, limit_ns=0)
+    next(steps)  # nobody lives who has the entry: it waits
+
+
+# ── Raft ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def members(*names, silent=()):
+    return tuple(Member(name, f"id-{name}", votes=name not in silent) for name in names)
+
+
+def raft_of(role):
+    machine = Machine(
+        role=lambda _node: role,
+        server_id=lambda node: f"id-{node.name}",
+        committed=lambda _node: None,
+        image=lambda _node: None,
+        take_over=lambda *_: None,
+    )
+    sent = []
+    server = SimpleNamespace(
+        send=lambda name, kind, body: sent.append((name, kind, body)), staged=lambda _stage, steps: steps
+    )
+    node = SimpleNamespace(name="n1", server=server, kernel=SimpleNamespace(heap=SimpleNamespace(now_ns=0)))
+    return Raft(machine, frozenset()), node, sent
+
+
+def role_of(configuration, *commands):
+    log = Log(group="g", term=1, entries=[Entry(1, at, each) for at, each in enumerate((configuration, *commands), 1)])
+    return Raft.new_role(log)
+
+
+@pytest.mark.parametrize(("group", "is_heeded"), [("g", True), ("another", False)])
+def test_messages_of_another_group_are_not_heeded(group, is_heeded):
+    raft, node, _ = raft_of(role_of(Configuration(members(*NAMES))))
+    plea = _Plea(group, 2, False, (1, 1), "id-n1")
+    assert (raft.receive(node, SimpleNamespace(sender="n2", kind="plea", body=plea)) is not None) is is_heeded
+
+
+def test_one_that_was_elected_and_hears_of_a_later_term_before_it_leads_does_not_lead():
+    role = role_of(Configuration(members(*NAMES)))
+    role.term = 2
+    raft, node, _ = raft_of(role)
+    steps = raft._lead(node, 2)
+    next(steps)
+    role.term = 9
+    ends(steps)
+    assert not role.is_leader
+
+
+def test_a_leader_tells_a_member_that_has_all_what_is_committed():
+    role = role_of(Configuration(members("n1", "n2", silent=("n2",))), "x")
+    role.is_leader, role.commit = True, 2
+    raft, node, sent = raft_of(role)
+    raft._look_at_members(node, role)
+    progress = role.progress["n2"]
+    progress.match, progress.commit, progress.waited = 2, 0, 100
+    role.heard_ns["n2"] = 0
+    raft._tick_leader(node, role)
+    assert [(name, body.commit) for name, _, body in sent] == [("n2", 2)]
+
+
+# ── group 0 ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Told(Exception):
+    """What ends a start where it begins to speak with others."""
+
+
+def begin_to_gossip():
+    raise Told
+
+
+def group_on(topology=RING, **kept):
+    """A node of group 0 with this topology on its disk, and its model."""
+    group = Group0(Ring(NAMES), frozenset())
+    disk = Disk()
+    disk.state = _Kept(log=Log(group="g"), server_id="id-n1", board=Board(topology, at=57), **kept)
+    node = SimpleNamespace(name="n1", disk=disk, joins=None, peers=NAMES[1:], clock=SimpleNamespace())
+    node.host_ids = {name: f"id-{name}" for name in NAMES}
+    node.kernel = SimpleNamespace(cost_ns=lambda least, _most: least, heap=SimpleNamespace(now_ns=0))
+    gossip = SimpleNamespace(begin=begin_to_gossip, listen=begin_to_gossip)
+    node.server = SimpleNamespace(gossip=gossip, memory={}, epoch=0, version=None, ring=topology)
+    node.server.state = _Life(Raft.new_role(disk.state.log))
+    return group, node
+
+
+def starts(group, node):
+    """Start a node until it begins to gossip."""
+    with pytest.raises(Told):
+        deque(group.boot(node), maxlen=0)
+
+
+def test_a_group_that_is_founded_anew_counts_orders_about_the_ring_from_the_beginning():
+    group, node = group_on(given_up="g", founder="n1")
+    starts(group, node)
+    assert (node.disk.state.board.at, node.disk.state.log.group) == (0, "")
+
+
+def test_a_node_that_starts_says_the_state_that_it_has():
+    state = _State(70, "0" * 31 + "1", "CREATE")
+    group, node = group_on(history={state.id: state}, last_us=70)
+    starts(group, node)
+    assert node.server.epoch == 70
+
+
+def test_a_node_that_has_left_the_group_leads_no_more():
+    group, node = group_on()
+    role = node.server.state.role
+    role.is_leader, role.leader, role.members = True, "n1", Configuration(members("n2", "n3"))
+    node.server.gossip.end = lambda: None
+    node.kernel.draws = SimpleNamespace(stream=lambda *_: SimpleNamespace(between=lambda least, _most: least))
+    group._coordinator.reshape = lambda *_, **__: iter(())
+    ends(group.reshape(node, "decommission", about=None, argument=None))
+    assert not role.is_leader
+
+
+def leads(group, node, *names):
+    """Have a node lead a group of these, and return the members that it proposes."""
+    role = node.server.state.role
+    role.is_leader, role.members = True, Configuration(members(*names))
+    proposed = []
+
+    def propose(_node, wanted):
+        proposed.append({member.name: (member.id, member.votes) for member in wanted})
+        return (1, 1)
+        yield
+
+    group._raft.propose_members = propose
+    return proposed
+
+
+def test_a_node_at_the_address_of_a_member_becomes_one_when_that_one_has_no_vote():
+    group, node = group_on()
+    proposed = leads(group, node, *NAMES)
+    assert ends(group._admit(node, Member("n2", "another", votes=False))) is None
+    former = {former_of("n2"): ("id-n2", False)}
+    assert proposed == [former | {name: (f"id-{name}", True) for name in ("n1", "n3")}]
+
+
+@pytest.mark.parametrize(("state", "count"), [("normal", 1), ("left", 0), ("replaced", 0)])
+def test_a_member_that_left_does_not_come_back(state, count):
+    seats = {**RING.seats, "n4": Seat(state, "id-n4")}
+    group, node = group_on(RING.registered(2, "n4", "id-n4").__class__(3, seats, RING.ring))
+    proposed = leads(group, node, *NAMES)
+    ends(group._admit(node, Member("n4", "id-n4", votes=False)))
+    assert len(proposed) == count
+
+
+def test_a_node_asks_for_the_vote_when_it_is_a_member():
+    group, node = group_on()
+    asked = []
+    node.server.ask = lambda _names, _kind, body, **_: asked.append(body)
+    node.server.state.role.members = Configuration(members("n2", "n3"))
+    node.disk.state.known = {"n2": ""}
+    steps = group._become_a_member(node)
+    next(steps)
+    next(steps)
+    assert [(each.name, each.votes) for each in asked] == [("n1", False)]
+
+
+def test_requests_are_counted_under_the_version_by_which_they_go():
+    group, node = group_on()
+
+    def waits():
+        yield None
+
+    steps = group._counted(node, waits())
+    next(steps)
+    assert dict(group.flights(node)) == {RING.version: 1}
+    ends(steps)
+    assert dict(group.flights(node)) == {RING.version: 0}
+
+
+def test_a_node_that_takes_its_own_place_refuses_what_is_sent_to_who_had_it_and_has_it_when_it_is_normal():
+    group, node = group_on(since=4)
+    assert [group._is_stale(node, version) for version in (3, 4)] == [True, False]
+    node.server.state.is_silent = True
+    assert group._is_stale(node, 4)
+    node.joins = Joining(0, "n1")
+    registered = RING.vacated(2, "n1", "id-n1").registered(3, "n1", "id-n1")
+    assert _has_own_place(node, registered)
+    assert not _has_own_place(node, registered, "normal")
+    assert _has_own_place(node, RING, "normal")
+
+
+# ── other designs ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_of_two_deletions_of_a_row_the_later_one_stays():
+    files, key = TableFiles("k", "t", "1"), ((1,), ())
+    files.write(key, {}, 10)
+    files.write(key, {}, 5)
+    assert files.deleted_us == {key: 10}
+
+
+def test_a_node_that_comes_to_a_second_rack_on_5_0_is_planned_there():
+    second = Location("dc1", "rack2")
+    owners = {
+        name: Status(1, "NORMAL", f"id-{name}", (token,)) for name, token in zip(NAMES, even_tokens(3), strict=True)
+    }
+    comes = {"n4": Status(0, "BOOT", "id-n4", (SPACE // 7,), location=second)}
+    (move,) = _topology({**owners, **comes}).moves
+    assert move.plan((("dc1", 2),)).ring.locations["n4"] == second
