@@ -23,6 +23,7 @@ from schemaquake.checkers.evidence.schema_changes import target
 from schemaquake.checkers.findings.explanation import listing
 from schemaquake.checkers.run.answers import find_misplaced_answers
 from schemaquake.checkers.run.copied_readings import find_copied_readings
+from schemaquake.checkers.run.denials import find_denials
 from schemaquake.checkers.run.noted_members import find_strange_members, find_strange_operations
 from schemaquake.checkers.run.questions import find_strange_questions
 from schemaquake.checkers.run.row_questions import find_answers_of_absent, find_strange_row_questions
@@ -57,7 +58,7 @@ def find_gaps(evidence: Evidence) -> Iterator[Doubt]:
         members = (find_strange_members, find_strange_operations)
         versions = (_find_strange_versions, find_standing_versions, find_copied_readings)
         answers = (_find_strange_answers, find_misplaced_answers, find_strange_questions, find_strange_row_questions)
-        finders = (*course, *members, _find_foreign_keyspaces, _find_new_keyspaces, *versions, *answers)
+        finders = (find_denials, *course, *members, _find_foreign_keyspaces, _find_new_keyspaces, *versions, *answers)
         for text in (text for find in finders for text in find(evidence)):
             yield Doubt("incomplete-run", text)
         yield from find_answers_of_absent(evidence)
