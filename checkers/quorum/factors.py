@@ -169,7 +169,7 @@ class FactorSeries:
         `lost` replicas lost their disk in between. Raises HistoryError for an unknown level.
         """
         ways = (
-            held.copies - lost > 0 and held.copies - lost + self._count_answers(read, end) > self._count_replicas(end)
+            held.copies - lost + self._count_answers(read, end) > self._count_replicas(end)
             for begin in range(by.low, by.high + 1)
             for end in range(read_by.low, read_by.high + 1)
             for held in self._carry(write, begin, end, by, read_by, certain=certain)
@@ -227,8 +227,8 @@ class FactorSeries:
             for number, repair in enumerate(self._repairs)
             if by.until <= number < read_by.since and (repair.certain or not certain)
         }
-        states = {held.repaired(self._count_replicas(begin)) if begin in repaired else held}
-        for at in range(begin + 1, end + 1):
+        states = {held}
+        for at in range(begin, end + 1):  # its own factor takes nothing away
             made = {state.within(factors[at]) for state in states}
             if at in repaired:
                 made = {state.repaired(self._count_replicas(at)) for state in made}

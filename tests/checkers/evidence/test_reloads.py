@@ -123,6 +123,7 @@ def test_a_reload_may_undo_what_was_removed_before_its_end_and_not_before_its_be
         (asked(50, 60), TAKEN, False),
         (asked(45, 51), TAKEN, True),
         (asked(44, 51), TAKEN, False),
+        (asked(43, 51), TAKEN, False),
         (asked(50, 51, "info"), TAKEN, False),
     ],
 )

@@ -158,6 +158,8 @@ def test_a_lower_factor_takes_copies_away_for_good_and_a_higher_one_brings_none(
     assert [found.copies(level, low, last, replicas=4) for level in LEVELS] == [1, 2, 2]
     assert table(found, first, last) == [[False] * 3, [False, False, True], [False, True, True]]
     assert table(found, low, last) == [[False, False, True], [False, True, True], [False, True, True]]
+    assert table(found, first, last, certain=False) == table(found, first, last), "each change was made"
+    assert [found.copies("ALL", by, by, replicas=4) for by in (first, low, last)] == [4, 2, 4]
     assert table(found, last, first) == table(found, first, last), "the reader may not have heard of either change"
     assert [found.copies(level, Moment(0, 2, 0, 0), last, replicas=4) for level in LEVELS] == [0, 1, 2]
     assert [found.copies(level, last, Moment(0, 2, 0, 0), replicas=4) for level in LEVELS] == [0, 1, 2]
@@ -192,6 +194,7 @@ def test_without_an_order_only_what_every_pair_of_factors_promises_is_certain() 
         pytest.param([created(), asked(100, 2, "info")], 2, 3, Moment(1, 1, 0, 0), id="it came to be"),
         pytest.param([created(), asked(100, 5, "info")], 3, 3, Moment(0, 1, 0, 0), id="either"),
         pytest.param([created(), asked(899, 2)], 2, 3, Moment(1, 1, 0, 0), id="asked for just before"),
+        pytest.param([created(), asked(100, 2), asked(900, 3)], 3, 3, None, id="two, of which one just then"),
         pytest.param([created(), asked(900, 2)], 2, 3, None, id="asked for just then"),
     ],
 )
@@ -284,3 +287,27 @@ def test_data_centres_have_their_factors_together() -> None:
     lines = [f"@1 p1 n1 invoke create-keyspace k {centres}", "@2 p1 n1 ok"]
     assert series(lines).factors == [5]
     assert series(lines, seen=[f"@9 running#9 n1 keyspace k {centres}"]).is_ordered
+    bare = '@9 running#9 n1 keyspace k {"replication": {"class": "NetworkTopologyStrategy"}}'
+    assert series(lines, asked(100, 4), seen=[bare]).is_ordered, "one without factors says nothing"
+
+
+def test_a_process_that_ended_early_may_have_kept_nothing() -> None:
+    start = ['@5000 -- n1 info node-start {"phase": "fault", "served": true, "seconds": 0.001}']
+    found = series(created(), asked(100, 4), start)
+    assert moments(found, "n1", (2998, 2998), (2999, 2999), (6000, 6001)) == [(1, 1), (0, 1), (0, 1)]
+
+
+def test_a_repair_that_ended_after_the_read_began_brings_it_nothing() -> None:
+    found = series(members(*["normal"] * 3), created(2), repair(100, 3, 1), repair(200, 2, 2))
+    before = Moment(0, 0, 0, 0)
+    spans = [(since, found.copies("ONE", before, Moment(2, 2, since, 2), replicas=2)) for since in (0, 1, 2)]
+    assert spans == [(0, 1), (1, 2), (2, 2)]
+
+
+@pytest.mark.parametrize(("outcome", "certain"), [("ok", True), ("info", False)])
+def test_a_repair_beside_an_operation_that_may_still_go_on_is_not_certain(outcome: str, *, certain: bool) -> None:
+    value = orjson.dumps({"operation": 9, "nodes": ["n1"], "parameters": {}, "becomes": {}}).decode()
+    upgrade = [f"@50 -- invoke upgrade {value}", f"@60 -- {outcome} upgrade {value}"]
+    found = series(members(*["normal"] * 3), created(2), upgrade, repair(100, 3, 1))
+    before, after = found.moment("n1", 10 * MS, 20 * MS), found.moment("n1", 130 * MS, 140 * MS)
+    assert found.share("ONE", before, "ONE", after) is certain
