@@ -4,7 +4,7 @@ Judges, key by key, `add` (an integer), `increment` and `decrement` (by one, or 
 A read lies between the sum of the additions that were answered before it began and of those that may have taken effect
 before it ended; subtractions the other way round. In O(n log n): cumulative sums and binary search. A read whose level promises
 nothing (`schemaquake.checkers.values.data_calls`) may miss additions: nothing that may have happened before it is certain. One that misses
-some where only a disk that was taken away may explain it is a doubt.
+some where only a disk that was taken away, or a change of the replication, may explain it is a doubt.
 Finds: `counter-out-of-bounds`. Source: the counter test of the field (Kingsbury).
 """
 
@@ -67,7 +67,7 @@ class Counter:
                 text = f"{len(strange)} reads were answered with no integer, the first of them op {strange[0].index}"
                 tally.doubt(Doubt("undecided", text, list_objects(key)))
             lacking = [
-                read for read in _list_lacking(calls) if levels.promise(read) is not False or levels.is_robbed(read)
+                read for read in _list_lacking(calls) if levels.promise(read) is not False or levels.is_excused(read)
             ]
             if lacking:
                 text = f"{len(lacking)} reads found no counter that had been added to before, the first of them op {lacking[0].index}"
@@ -76,9 +76,12 @@ class Counter:
             wrong = np.flatnonzero((bounds.values < bounds.lowest) | (bounds.values > bounds.highest))
             for at in wrong:
                 tally.find("counter-out-of-bounds", partial(bounds.report, key, int(at), len(wrong), operations))
-            robbed = bounds.list_robbed()
-            if robbed:
-                text = f"{len(robbed)} reads miss additions that they owed, the first of them op {robbed[0].index}, and a disk that was taken away before may explain it"
+            excused = bounds.list_excused()
+            if excused:
+                text = (
+                    f"{len(excused)} reads miss additions that they owed, the first of them op {excused[0].index}, and "
+                    f"{levels.excuse(excused[0])} before may explain it"
+                )
                 tally.doubt(Doubt("undecided", text, list_objects(key)))
             out_of_bounds += len(wrong)
             reads += len(bounds.reads)
@@ -129,15 +132,15 @@ class _Bounds:
         surely = [_sums(ended, part, read_from, "left") for part in parts]
         possibly = [_sums(begun, part, read_to, "right") for part in parts]
         owed = np.array([levels.promise(read) is not False for read in self.reads], bool)
-        robbed = np.array([levels.is_robbed(read) for read in self.reads], bool)
+        excused = np.array([levels.is_excused(read) for read in self.reads], bool)
         self.lowest, self.highest = start + owed * surely[0] + possibly[1], start + possibly[0] + owed * surely[1]
         below = self.values < start + surely[0] + possibly[1]
         above = self.values > start + possibly[0] + surely[1]
-        self._robbed = robbed & (below | above) & (self.lowest <= self.values) & (self.values <= self.highest)
+        self._excused = excused & (below | above) & (self.lowest <= self.values) & (self.values <= self.highest)
 
-    def list_robbed(self) -> Sequence[PairedOperation]:
-        """List the reads that would be out of bounds if no disk had been taken away before."""
-        return [self.reads[at] for at in np.flatnonzero(self._robbed)]
+    def list_excused(self) -> Sequence[PairedOperation]:
+        """List the reads that would be out of bounds if no disk had been taken away and no replica moved before."""
+        return [self.reads[at] for at in np.flatnonzero(self._excused)]
 
     def report(self, key: str | None, at: int, count: int, operations: OperationLines) -> Anomaly:
         read = self.reads[at]

@@ -8,7 +8,7 @@ levels.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -39,10 +39,20 @@ class _Copies(NamedTuple):
     factors: frozenset[int]
     placements: Sequence[Mapping[str, int]]
     """By data centre, each different one; empty ones name none."""
+    changed: int = 0
+    """When (ns) a change of them was asked for first."""
+    first: _Copies | None = None
+    """Where it had them until then; None: they were never changed, or it is not known."""
 
     @property
     def is_across(self) -> bool:
         return any(len(centers) > 1 for centers in self.placements)
+
+    def ways(self, one: Asked, other: Asked) -> Iterator[bool]:
+        """Yield for each way in which the keyspace may have been replicated whether two requests have a replica in common."""
+        if self.is_across:
+            return (meet(one, other, centers) for centers in self.placements if centers)
+        return (share_a_replica(one.level, other.level, factor) for factor in self.factors)
 
 
 class Levels:
@@ -55,22 +65,25 @@ class Levels:
     def promise(self, read: PairedOperation) -> bool | None:
         """Return whether the read shares a replica with every acknowledged addition; None: its levels are not known.
 
-        A read promises nothing once an operation has taken a node's disk away, nor in a run in which the replication factor changes:
+        A read promises nothing once an operation has begun to take a node's disk away, nor once a change of the replication was asked for:
         what was added may be on fewer replicas then. Raises HistoryError for an unknown level.
         """
         kind = self.kind(read)
         if kind is None:
             return None
         # Additions are made through all nodes, so that local ones are nowhere in particular.
-        undisturbed = self.has_one_replication(read.key) and not self.is_after_loss(read)
+        undisturbed = self.is_steady(read) and not self.is_after_loss(read)
         return undisturbed and self.owes_addition(read.key, kind, None)
 
-    def is_robbed(self, read: PairedOperation) -> bool:
-        """Return whether the read would share a replica with every acknowledged addition, had no disk been taken away. Raises HistoryError as above."""
+    def is_excused(self, read: PairedOperation) -> bool:
+        """Return whether the read would share a replica with every acknowledged addition, had no disk been taken away and no replica moved.
+
+        Its levels do by every replication that there may have been. Raises HistoryError as above.
+        """
         kind = self.kind(read)
-        if kind is None or not self.has_one_replication(read.key):
+        if kind is None or (self.is_steady(read) and not self.is_after_loss(read)):
             return False
-        return self.is_after_loss(read) and self.owes_addition(read.key, kind, None)
+        return self.owes_addition(read.key, kind, None) and (self.is_steady(read) or self.owes_always(read.key, kind))
 
     def kind(self, read: PairedOperation) -> ReadKind | None:
         """Return at which level the read asked and where, and the level of additions; None: it does not say its levels."""
@@ -87,7 +100,7 @@ class Levels:
     def owes_addition(self, key: str | None, kind: ReadKind, center: str | None) -> bool:
         """Return whether such a read shares a replica with every addition that was acknowledged through this data centre, by their levels.
 
-        Where the replication factor changes, it is enough that they do by one of them. Raises HistoryError for an unknown level.
+        Where the replication changes, the first one counts; if that is not known, one is enough. Raises HistoryError for an unknown level.
         """
         return self._meet(key, Asked(kind.additions, center), kind.asked)
 
@@ -95,10 +108,19 @@ class Levels:
         """Return whether such a read shares a replica with every earlier one, which repaired what it asked. Raises HistoryError as above."""
         return self._meet(key, earlier.asked, kind.asked)
 
-    def has_one_replication(self, key: str | None) -> bool:
-        """Return whether the keyspace of this key was replicated in one way all the time."""
-        copies = self._copies_of(key)
-        return len(copies.factors) == len(copies.placements) == 1
+    def owes_always(self, key: str | None, kind: ReadKind) -> bool:
+        """Return whether such a read shares a replica with every addition by every replication that there may have been."""
+        return all(self._copies_of(key).ways(Asked(kind.additions, None), kind.asked))
+
+    def is_steady(self, read: PairedOperation) -> bool:
+        """Return whether the keyspace of a read was replicated in one known way until the read ended."""
+        copies = self._copies_of(read.key)
+        ended = read.invoked if read.completed is None else read.completed
+        return _is_one(copies) or (copies.first is not None and ended < copies.changed)
+
+    def excuse(self, read: PairedOperation) -> str:
+        """Render why a read that is excused may miss what it owed."""
+        return "a disk that was taken away" if self.is_steady(read) else "a change of the replication factor"
 
     def is_after_loss(self, read: PairedOperation) -> bool:
         """Return whether an operation has begun to take a disk away before the read ended."""
@@ -107,9 +129,7 @@ class Levels:
 
     def _meet(self, key: str | None, one: Asked, other: Asked) -> bool:
         copies = self._copies_of(key)
-        if copies.is_across:
-            return any(meet(one, other, centers) for centers in copies.placements if centers)
-        return any(share_a_replica(one.level, other.level, factor) for factor in copies.factors)
+        return any((copies.first or copies).ways(one, other))
 
     @cached_property
     def _locations(self) -> Mapping[str, str]:
@@ -121,8 +141,24 @@ class Levels:
         if keyspace not in self._copies:
             history = self._evidence.history
             changes = history.filter(pc.equal(history["key"], keyspace))
-            self._copies[keyspace] = _Copies(find_replication_factors(changes), list_placements(changes))
+            self._copies[keyspace] = _read_copies(changes)
         return self._copies[keyspace]
+
+
+def _read_copies(changes: pa.Table) -> _Copies:
+    """Read where a keyspace may have had its replicas from the events about it."""
+    found = _Copies(find_replication_factors(changes), list_placements(changes))
+    times = changes.filter(pc.equal(plain(changes.select(["f"]))["f"], "alter-keyspace"))["time"]
+    if _is_one(found) or not len(times):
+        return found
+    changed = pc.min(times).as_py()
+    before = changes.filter(pc.less(changes["time"], changed))
+    first = _Copies(find_replication_factors(before), list_placements(before))
+    return found._replace(changed=changed, first=first if _is_one(first) else None)
+
+
+def _is_one(copies: _Copies) -> bool:
+    return len(copies.factors) == len(copies.placements) == 1
 
 
 def group_calls_by_key(

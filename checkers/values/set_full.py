@@ -5,8 +5,8 @@ it was *known* (its add was answered, or a read showed it), the last read that s
 Finds: `lost-element`, `stale-element` (only where a read must be fresh), `duplicated-element`, `unexpected-element`. A read
 must be fresh where its level and that of the additions share a replica (`schemaquake.checkers.values.data_calls`): then it shows
 every element whose add was acknowledged before it began. A read *owes* an element if its level shares a replica with that of the element's
-acknowledged add, or with an earlier read that shows it; where reads do not say their levels, each owes all that was known before. A change of the
-replication factor excuses a late element, and no lost one; one that a disk explains that was taken away is a doubt.
+acknowledged add, or with an earlier read that shows it; where reads do not say their levels, each owes all that was known before. A late element, and
+no lost one, is a doubt where a disk that was taken away explains it, or a change of the replication factor that was asked for before the read ended.
 Source: CASSANDRA-12126 and the set tests of the field (Kingsbury).
 
 | an element is | if |
@@ -222,7 +222,7 @@ class _Timeline:
         element.outcome = "stale" if shown_later else self._settle_gone(element, showing)
         owing = self._mask_owing_additions(element) & ~showing
         element.missed = _last(owing & self._debts.undisturbed)
-        element.excused = _last(owing & self._debts.robbed)
+        element.excused = _last(owing & self._debts.excused)
 
     def _settle_gone(self, element: _Element, showing: _Mask) -> str:
         """Return the outcome of an element that the last reads lack, and set the read that lost it."""
@@ -297,16 +297,16 @@ class _Timeline:
         elements = self.elements.values()
         gone = [(one.value, one.lacking) for one in elements if one.outcome == "undecided" and one.lacking is not None]
         late = [one for one in elements if one.outcome == "stale" and one.missed is None]
-        robbed = [(one.value, one.excused) for one in late if one.excused is not None]
+        excused = [(one.value, one.excused) for one in late if one.excused is not None]
         for found, why in (
             (gone, "that the last reads lack, as op {}, may be lost: no read that owed them came after"),
-            (robbed, "are not in a read that owed them, op {}, and a disk that was taken away before may explain it"),
+            (excused, "are not in a read that owed them, op {}, and {} before may explain it"),
         ):
             if found:
                 shown = ", ".join(shortened(_json(value)) for value, _ in found[: LIMITS.members])
                 more = ", …" if len(found) > LIMITS.members else ""
                 read = self.reads[max(position for _, position in found)]
-                text = f"{len(found)} elements ({shown}{more}) {why.format(read.index)}"
+                text = f"{len(found)} elements ({shown}{more}) {why.format(read.index, self._debts.excuse(read))}"
                 yield Doubt("undecided", text, list_objects(key))
 
     # ── findings ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -407,14 +407,17 @@ class _Debts:
         self._numbers = np.array([-1 if kind is None else self._kinds[kind] for kind in kinds], np.int64)
         self.unsaid: _Mask = self._numbers < 0
         """Reads that do not say their levels."""
-        is_steady = ~self.unsaid & (bool(self._kinds) and levels.has_one_replication(key))
+        is_steady = ~self.unsaid & np.array([levels.is_steady(read) for read in reads], bool)
         is_after_loss = np.array(
             [kind is not None and levels.is_after_loss(read) for kind, read in zip(kinds, reads, strict=True)], bool
         )
         self.undisturbed: _Mask = is_steady & ~is_after_loss
         """Reads before which nothing happened by which replicas may have come to lack what was acknowledged."""
-        self.robbed: _Mask = is_steady & is_after_loss
-        """Reads before which a disk was taken away, and nothing else of that kind happened."""
+        always = np.array([levels.owes_always(key, kind) for kind in self._kinds], bool)
+        is_moved = ~self.unsaid & ~is_steady
+        is_moved[is_moved] = always[self._numbers[is_moved]]
+        self.excused: _Mask = (is_steady & is_after_loss) | is_moved
+        """Reads before which a disk was taken away, or the replication changed to one by which their levels promise as much."""
         self._to_additions: dict[str | None, _Mask] = {}
         self._to_sights: dict[ReadKind, _Mask] = {}
 
@@ -422,6 +425,10 @@ class _Debts:
         """Yield each kind of reads that say their levels, with a mask of them."""
         for kind, number in self._kinds.items():
             yield kind, self._numbers == number
+
+    def excuse(self, read: PairedOperation) -> str:
+        """Render why a read that is excused may lack what it owed."""
+        return self._levels.excuse(read)
 
     def to_addition(self, add: PairedOperation) -> _Mask:
         """Mask the reads that share a replica with this addition, if it was acknowledged."""

@@ -809,15 +809,48 @@ def test_levels_promise_nothing_about_an_element_that_was_not_acknowledged_befor
     assert judge(SetFull(), *shown).valid is True
 
 
-def test_levels_promise_nothing_while_the_replicas_change():
+FACTOR_CHANGED = "a change of the replication factor before may explain it"
+
+
+def test_levels_promise_nothing_once_the_replicas_change_and_a_read_that_lacks_an_element_then_is_a_doubt():
     late = (*SET, *leveled("QUORUM", "QUORUM", "[]", "[1]"))
     for copies in (4, 5):  # quorums of 3 and of 4 would meet, but for the replicas that come and go
         changed = (*replicated(3), *replicated(copies, f="alter-keyspace"))
-        assert judge(SetFull(), *changed, *late).valid is True
+        verdict = judge(SetFull(), *changed, *late)
+        assert (verdict.valid, types(verdict)) == ("unknown", [])
+        assert [doubt.text.endswith(FACTOR_CHANGED) for doubt in verdict.doubts] == [True]
+        assert judge(SetFull(), *changed, *SET, *leveled("QUORUM", "QUORUM", "[1]", "[1]")).valid is True
     assert judge(SetFull(), *late).valid is True
     # That of another keyspace changes nothing here.
     other = (*replicated(3), *replicated(5, key="l"), *late)
     assert types(judge(SetFull(), *other)) == ["stale-element"]
+
+
+def test_a_change_of_the_replication_factor_excuses_no_read_that_ended_before_it_was_asked_for():
+    late = (*SET, *leveled("QUORUM", "QUORUM", "[]", "[1]"))
+    assert types(judge(SetFull(), *replicated(3), *late, *replicated(4, f="alter-keyspace"))) == ["stale-element"]
+    before = (*replicated(3), *SET, "p0 invoke add k=k.s 2", "p0 ok", *leveled("QUORUM", "QUORUM", "1"))
+    assert types(judge(Counter(), *before, *replicated(4, f="alter-keyspace"))) == ["counter-out-of-bounds"]
+    # The first factor counts then, and not one that comes later.
+    alone = (*replicated(3), *SET, *leveled("ONE", "ONE", "[]", "[1]"))
+    assert judge(SetFull(), *alone, *replicated(1, f="alter-keyspace")).valid is True
+    # One that was asked for while the read was under way may have been made before it was answered.
+    lines = list(late)
+    lines[3:3] = replicated(4, f="alter-keyspace")
+    assert judge(SetFull(), *replicated(3), *lines).valid == "unknown"
+
+
+def test_a_counter_that_misses_additions_after_a_change_of_the_replication_factor_is_a_doubt():
+    added = (*replicated(3), *SET, "p0 invoke add k=k.s 2", "p0 ok", *replicated(4, f="alter-keyspace"))
+    verdict = judge(Counter(), *added, *leveled("QUORUM", "QUORUM", "1"))
+    assert (verdict.valid, types(verdict)) == ("unknown", [])
+    assert verdict.doubts[0].text.endswith(FACTOR_CHANGED)
+    assert judge(Counter(), *added, *leveled("QUORUM", "QUORUM", "3")).valid is True
+
+
+def test_a_change_to_a_factor_by_which_levels_share_no_replica_explains_all():
+    late = (*SET, *leveled("ONE", "ONE", "[]", "[1]"))
+    assert judge(SetFull(), *replicated(1), *replicated(3, f="alter-keyspace"), *late).valid is True
 
 
 @pytest.mark.parametrize(
