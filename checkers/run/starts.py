@@ -93,7 +93,7 @@ def starts_at_most(notes: Notes, node: str) -> int | None:
 
 
 def _may_start_often(event: Mapping[str, Any], value: Mapping[str, Any], node: str) -> bool:
-    """Tell if a note is of something that may have started a node any number of times: what else failed, went on, or is not known."""
+    """Tell if a note is of something that may have started a node any number of times: what was refused, failed, went on, or is not known."""
     if event["f"].startswith("fault-") and (node in (value.get("nodes") or (node,))):
         return (
             event["f"] not in {"fault-begins", "fault-ends"}
@@ -102,7 +102,7 @@ def _may_start_often(event: Mapping[str, Any], value: Mapping[str, Any], node: s
     if "becomes" not in value or event["type"] == "invoke":
         return False
     attempts = (value.get("effect") or {}).get("attempts")
-    if event["type"] == "info" or not isinstance(attempts, list):
+    if event["type"] != "ok" or not isinstance(attempts, list):  # what took a node down starts it again, without a note
         return True
     return any(not isinstance(one, Mapping) or _OF_MANY.search(str(one.get("command"))) for one in attempts)
 

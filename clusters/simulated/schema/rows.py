@@ -109,6 +109,10 @@ class KeyspaceRows:
         copy._live = self._live
         return copy
 
+    def has_deletions_of(self, other: KeyspaceRows) -> bool:
+        """Return whether these rows have every deletion that other ones have, or a later one."""
+        return all(self._deletions.get(path, 0) >= us for path, us in other._deletions.items())
+
     def hidden_us(self, path: Path) -> int:
         """Return the time up to which cells of a row are hidden by deletions of it or of what contains it."""
         deletions = self._deletions
@@ -145,6 +149,11 @@ class SchemaRows:
         """Return whether the rows have all that a change says, or something later."""
         rows = self.keyspaces.get(change.keyspace)
         return rows is not None and rows.has(change.path, change.cells, change.deleted_us)
+
+    def has_deletions_of(self, other: SchemaRows) -> bool:
+        """Return whether these rows have every deletion that other ones have, or a later one: a version tells nothing of them."""
+        none = KeyspaceRows()
+        return all(self.keyspaces.get(name, none).has_deletions_of(rows) for name, rows in other.keyspaces.items())
 
     def changes(self, keyspace: str | None = None) -> list[RowChange]:
         """Return all rows, or those of one keyspace, as changes: the answer to a pull."""

@@ -7,8 +7,8 @@ import pytest
 from histories import judged
 
 from schemaquake.checkers.evidence.evidence import Evidence
-from schemaquake.checkers.run import course
 from schemaquake.checkers.run.availability import Availability
+from schemaquake.checkers.run.starts import find_strange_starts
 from schemaquake.checkers.schema.defaults import Defaults
 from schemaquake.checkers.topology.upgrades import UpgradesChecker
 
@@ -320,7 +320,7 @@ def test_a_node_knows_as_little_behind_an_operation_that_took_it_down_as_after_a
 
 def test_an_upgraded_node_is_a_start_that_a_whole_run_may_have():
     records = judged(sorted(NODES, key=_time))
-    assert list(course._find_starts(Evidence.of(records))) == []
+    assert list(find_strange_starts(Evidence.of(records))) == []
 
 
 @pytest.mark.parametrize(

@@ -272,6 +272,29 @@ _REPAIRED_ONE_BY_ONE_EARLIER = Plan(
 )  # fmt: skip
 """The same on 3.11."""
 
+_CREATED_AND_DROPPED = Plan(
+    system="simulated:cassandra-3.11",
+    workloads=("schema-churn", "set"),
+    nemeses=("stop",),
+    seed=29132,
+    cluster="simulated",
+    nodes=6,
+    data_centers=2,
+    racks=2,
+    time_limit_s=12.0,
+    rate=8.0,
+    replication_factor=3,
+    restart="none",
+    options={
+        "bugs": "none",
+        "consistency": "LOCAL_QUORUM",
+        "invariants": "checked",
+        "order": "turns",
+        "slow": "dc1-dc2:200",
+    },
+)
+"""An aggregate was created and dropped before another data centre heard of either, which left the version as it was: no turn was due yet."""
+
 
 @pytest.mark.parametrize(
     "plan",
@@ -304,6 +327,7 @@ _REPAIRED_ONE_BY_ONE_EARLIER = Plan(
         _SEEN_ONCE_WITHOUT_A_SERVER,
         _REPAIRED_ONE_BY_ONE,
         _REPAIRED_ONE_BY_ONE_EARLIER,
+        _CREATED_AND_DROPPED,
         _CUT_OFF_WITHOUT_A_NOTE,
     ],
     ids=lambda plan: str(plan.seed),
