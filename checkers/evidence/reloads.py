@@ -47,7 +47,7 @@ class Reload:
         return self._missed(write) != 0
 
     def _missed(self, write: PairedOperation) -> int | None:
-        """Count the nodes whose snapshot may have begun before the write was acknowledged; None: any of them, or nobody acknowledged it."""
+        """Count the nodes whose snapshot may have begun before the write was acknowledged. Returns None if any may have, or nobody acknowledged it."""
         if write.type != "ok":
             return None
         if write.ended_before(self.invoked):

@@ -284,15 +284,14 @@ def _missing(nodes: Sequence[ServerNode], means: str) -> str | None:
         case "packets" | "signals":
             return None
         case "clock":
-            refusals = [
-                "no clock may be skewed here ([clock] method is none)"
-                if node.clock is None
-                else None
-                if isinstance(node.transport, NoTransport)
-                else node.clock.refusal()
-                for node in nodes
-            ]
-            return next((refusal for refusal in refusals if refusal is not None), None)
+            return next((refusal for refusal in map(_refuse_clock, nodes) if refusal is not None), None)
         case "files" | "disk":
             return "the files and disks of this cluster's servers are their owner's"
     return f'hosts of an owner have no means for "{means}"'
+
+
+def _refuse_clock(node: ServerNode) -> str | None:
+    """Return why the clock of a node cannot be skewed, None if it can, or if its host is only shown."""
+    if node.clock is None:
+        return "no clock may be skewed here ([clock] method is none)"
+    return None if isinstance(node.transport, NoTransport) else node.clock.refusal()
