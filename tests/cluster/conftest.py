@@ -31,7 +31,9 @@ def prepared(heartbeat_distribution):
         folder = Path(tempfile.mkdtemp(prefix="schemaquake-cluster-"))
         folder.chmod(0o755)
         folders.append(folder)
-        plan = Plan(**{"system": SYSTEM, "workloads": ("heartbeat",), "settle_limit_s": 10, **plan})
+        plan = Plan(
+            **{"system": SYSTEM, "workloads": ("heartbeat",), "settle_limit_s": 10, "start_timeout_s": 400.0, **plan}
+        )
         (folder / "plan.json").write_bytes(orjson.dumps(plan.to_json()))
         try:
             provider = LocalProvider()

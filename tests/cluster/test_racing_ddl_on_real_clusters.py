@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command import OF_CREATE_TABLE
+from command import OF_CREATE_TABLE, PATIENCE
+from command import schemaquake as command
 
 from schemaquake.results.report.from_store import material_of
 from schemaquake.results.report.material import Race, races_of
@@ -42,16 +43,10 @@ SYMPTOMS: Mapping[str, frozenset[str]] = {
 
 def schemaquake(*arguments: str, runs: Path, expected: int | None) -> dict[str, Any]:
     """The command as a user gives it; its one JSON document. `expected` is the exit code, None for any verdict's."""
-    finished = subprocess.run(
-        [sys.executable, "-m", "schemaquake.harness.cli.command_line", *arguments, "--runs", str(runs), "--json"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-    )
-    allowed = {0, 1, 2} if expected is None else {expected}
-    assert finished.returncode in allowed, finished.stderr[-4000:]
-    document: dict[str, Any] = json.loads(finished.stdout)
+    patience = PATIENCE if arguments[0] == "run" else ()
+    allowed = (0, 1, 2) if expected is None else (expected,)
+    done = command(*arguments, *patience, "--runs", runs, "--json", expected=allowed)
+    document: dict[str, Any] = json.loads(done.stdout)
     return document
 
 

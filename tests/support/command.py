@@ -10,6 +10,9 @@ from typing import Any
 OF_CREATE_TABLE = frozenset({"merged-definitions", "changing-table-id", "lost-rows", "bad-primary-key"})
 """What racing CREATE TABLEs leave behind on 5.0, by the bug catalogue; any one of them will do."""
 
+PATIENCE = ("--start-timeout", "400")
+"""For runs on real servers: the first start of three takes minutes where tests beside it use the same cores."""
+
 
 def schemaquake(
     *arguments: object, expected: Collection[int] = (0,), limit_s: float = 900

@@ -51,9 +51,9 @@ class Runner:
             assert self.process.poll() is None, self.process.communicate()[1][-3000:]
             return journal.exists() and journal.read_bytes().count(b'"type":"ok","f":"insert"') >= 5
 
-        until(beating, deadline_s=120, what="rows in the main phase", every_s=0.2)
+        until(beating, deadline_s=500, what="rows in the main phase", every_s=0.2)
 
-    def said(self, limit_s=90):
+    def said(self, limit_s=300):
         out, _ = self.process.communicate(timeout=limit_s)
         return out.strip()
 

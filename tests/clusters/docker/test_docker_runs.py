@@ -18,7 +18,7 @@ from pathlib import Path
 
 import orjson
 import pytest
-from command import OF_CREATE_TABLE, anomalies, schemaquake
+from command import OF_CREATE_TABLE, PATIENCE, anomalies, schemaquake
 from places import ROOT
 
 from schemaquake.clusters.docker.debian_base import base_name, import_base, own_suite
@@ -67,7 +67,7 @@ def run(engine, tmp_path):
     def go(*arguments, expected=(0, 1)):
         done = schemaquake(
             *("run", "--cluster", "docker", "--system", SYSTEM, "--seed", "1", "--settle-limit", "10"),
-            *("--runs", tmp_path, "--json", *arguments),
+            *("--runs", tmp_path, "--json", *PATIENCE, *arguments),
             expected=expected,
         )
         assert engine.leftovers() == {}

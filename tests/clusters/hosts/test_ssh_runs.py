@@ -13,7 +13,7 @@ from pathlib import Path
 import orjson
 import pytest
 from cassandra_hosts import CassandraHosts
-from command import OF_CREATE_TABLE, anomalies, schemaquake
+from command import OF_CREATE_TABLE, PATIENCE, anomalies, schemaquake
 from ssh_hosts import SshHosts, why_not
 
 from schemaquake.harness.faults.ledger import FILE_NAME, read_ledger
@@ -42,7 +42,7 @@ def run(ring, tmp_path):
         file = ring.cluster_file(tmp_path / "cluster.toml", allow=ALLOWED)
         done = schemaquake(
             *("run", "--cluster", file, "--seed", "1", "--settle-limit", "10", "--runs", tmp_path / "runs", "--json"),
-            *arguments,
+            *(*PATIENCE, *arguments),
             expected=expected,
         )
         assert left_on(ring) == {}
