@@ -218,6 +218,10 @@ class LocalCluster:
         """Return why no node of this system can take a dead one's place; None if one can."""
         return self._reshaping.cannot_replace()
 
+    def outlives_restart(self) -> bool:
+        """Return whether a change goes on when the node that began it is restarted."""
+        return self._reshaping.outlives_restart()
+
     def ask(
         self, verb: TopologyVerb, *, on: str, about: str | None = None, argument: str | None = None, limit_s: float
     ) -> Attempt:

@@ -312,6 +312,10 @@ class DeployedCluster:
             (self._spares.cannot_replace() or self._reshaping.cannot_replace()) if self._may_reshape else _NOT_RESHAPED
         )
 
+    def outlives_restart(self) -> bool:
+        """Return whether a change goes on when the node that began it is restarted."""
+        return self._reshaping.outlives_restart()
+
     def ask(
         self, verb: TopologyVerb, *, on: str, about: str | None = None, argument: str | None = None, limit_s: float
     ) -> Attempt:

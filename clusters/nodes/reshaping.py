@@ -92,6 +92,10 @@ class Reshaping:
         """Return why no node of this system can take a dead one's place; None if one can."""
         return self.commands.cannot_replace()
 
+    def outlives_restart(self) -> bool:
+        """Return whether a change goes on when the node that began it is restarted."""
+        return self._system.topology.outlives_restart
+
     def ask(self, verb: TopologyVerb, *, on: str, about: str | None, argument: str | None, limit_s: float) -> Attempt:
         """Ask node `on` for a change by nodetool. Raises ClusterError."""
         return self.commands.ask(verb, on=on, about=about, argument=argument, limit_s=limit_s)

@@ -62,6 +62,8 @@ class Topology:
     """How that setting names the dead node."""
     can_assassinate: bool
     """True where a dead node can be made forgotten without streaming its data."""
+    outlives_restart: bool = False
+    """True where a change goes on when the node that began it is restarted, because others carry it on."""
     verbs: Mapping[TopologyVerb, str] = field(default_factory=dict)
     """nodetool's words for what has no method here; `{}` stands for the argument."""
     by_hand: frozenset[TopologyVerb] = frozenset()

@@ -102,6 +102,10 @@ class ChangesTopology(Protocol):
         """Return why no node of this system can take a dead one's place; None if one can."""
         ...
 
+    def outlives_restart(self) -> bool:
+        """Return whether a change that a node began goes on when that node is restarted, because others carry it on."""
+        ...
+
     def ask(
         self, verb: TopologyVerb, *, on: str, about: str | None = None, argument: str | None = None, limit_s: float
     ) -> Attempt:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
 from typing import Final
@@ -85,11 +85,15 @@ class Decommission:
 
 
 def abort_or_restart(cluster: Cluster, verb: TopologyVerb, name: str, *, limit_s: float) -> Attempt:
-    """Abort what the node began by this verb; restart the node where its system has no such command."""
+    """Abort what the node began by this verb; restart the node where its system has no such command.
+
+    The outcome of a restart is `info` where it undoes nothing: a request that still waits its turn is seen on no node.
+    """
     change = changing(cluster)
     if change.cannot(verb) is None:
         return change.ask(verb, on=name, limit_s=limit_s)
-    return start_again(cluster, name, limit_s=limit_s)
+    again = start_again(cluster, name, limit_s=limit_s)
+    return replace(again, outcome="info") if change.outlives_restart() else again
 
 
 def start_again(cluster: Cluster, name: str, *, limit_s: float) -> Attempt:

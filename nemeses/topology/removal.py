@@ -7,7 +7,7 @@ its ranges lack a replica's rows until a repair, which follows unless it is swit
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
 from typing import Final
@@ -166,9 +166,11 @@ def _take_out(cluster: Cluster, operation: Fault, verb: TopologyVerb) -> Complet
         return change.ask(verb, on=some_other(cluster, name), about=name, limit_s=limit_s)
 
     def keep() -> Attempt:
-        if change.cannot("abort-remove") is None:
+        aborts = change.cannot("abort-remove") is None
+        if aborts:
             change.ask("abort-remove", on=some_other(cluster, name), about=name, limit_s=limit_s)
-        return start_again(cluster, name, limit_s=limit_s)
+        again = start_again(cluster, name, limit_s=limit_s)
+        return again if aborts or not change.outlives_restart() else replace(again, outcome="info")
 
     completion = try_out(operation, take_out, Recovery(up=partial(all_up, cluster, name), retry=take_out, abort=keep))
     if completion.type != "ok" and member_states(cluster).get(name, "normal") in SERVING:

@@ -41,7 +41,8 @@ class ChangingNode:
 class ChangingCluster:
     """`answers` are the outcomes of attempts in order (`ok` when they are used up), `lacks` the verbs that it has not."""
 
-    def __init__(self, members, spares=(), *, answers=(), lacks=(), taken_for_alive=False):
+    def __init__(self, members, spares=(), *, answers=(), lacks=(), taken_for_alive=False, carried_on=False):
+        self.carried_on = carried_on
         self.nodes = [ChangingNode(name) for name in members] + [ChangingNode(name, state="stopped") for name in spares]
         self.by_name = {node.name: node for node in self.nodes}
         self.asked = []
@@ -58,6 +59,9 @@ class ChangingCluster:
 
     def cannot_replace(self):
         return "no replace" if "replace" in self.lacks else None
+
+    def outlives_restart(self):
+        return self.carried_on
 
     def ask(self, verb, *, on, about=None, argument=None, limit_s):
         self.asked.append((verb, on, about or argument))

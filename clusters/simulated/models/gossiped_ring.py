@@ -177,11 +177,11 @@ class GossipedRing:
         if joins.replaces == node.name:
             yield from self._take_own_place(node)
             return
-        if _changing(node, node.name):
-            raise Died(_NOT_ALONE)
+        self._refuse_beside_others(node)
         dead = _known(node).get(joins.replaces or "")
         tokens = (joins.token,) if dead is None else dead.tokens
         yield C1
+        self._refuse_beside_others(node)  # one may have begun since
         own = Status(0, "BOOT", node.host_ids[node.name], tokens, replaces=joins.replaces or "", location=node.location)
         self._tell(node, node.name, own)
         yield C2
@@ -237,25 +237,11 @@ class GossipedRing:
             yield from self.streams.repair(node, topology)
             return
         subject = about or node.name
-        own = _known(node)[subject]
         server = server_of(node)
-        if _changing(node, subject):
-            raise ServerSaid("ServerError", "Other bootstrapping/leaving/moving nodes detected, cannot begin")
-        match verb:
-            case "decommission":
-                self._refuse_too_few(node)
-                status = own._replace(word="LEAVING")
-            case "remove":
-                if server.gossip.alive(subject):
-                    raise ServerSaid("ServerError", f"Node {subject} is alive and owns this ID")
-                status = own._replace(word="LEAVING", is_dead=True)
-            case _:
-                token = int(argument or 0) + (SPACE >> 1)
-                if any(token in each.tokens for each in _known(node).values()):
-                    raise ServerSaid("ServerError", "the token is another node's")
-                status = own._replace(word="MOVING", goal=(token,))
-        is_again = own.word in {"LEAVING", "MOVING"}
+        is_again = _known(node)[subject].word in {"LEAVING", "MOVING"}
+        self._allow(node, verb, subject, argument)
         yield C1
+        status = self._allow(node, verb, subject, argument)  # another change may have begun since, or ended
         self._tell(node, subject, status)
         yield C2
         yield Sleep(_RING_DELAY_NS)
@@ -270,6 +256,29 @@ class GossipedRing:
             yield Sleep(2 * S)  # so that the others hear it from this node
             server.phase = "left"
             server.gossip.end()
+
+    def _allow(self, node: Node, verb: TopologyVerb, subject: str, argument: str | None) -> Status:
+        """Return what a node is to tell of a change that it is asked for. Raises ServerSaid if it may not begin now."""
+        own = _known(node)[subject]
+        if _changing(node, subject):
+            raise ServerSaid("ServerError", "Other bootstrapping/leaving/moving nodes detected, cannot begin")
+        if verb == "decommission":
+            self._refuse_too_few(node)
+            return own._replace(word="LEAVING")
+        if verb == "remove":
+            if server_of(node).gossip.alive(subject):
+                raise ServerSaid("ServerError", f"Node {subject} is alive and owns this ID")
+            if own.word in {"LEFT", "REPLACED"}:
+                raise ServerSaid("ServerError", "Host ID not found.")
+            return own._replace(word="LEAVING", is_dead=True)
+        token = int(argument or 0) + (SPACE >> 1)
+        if any(token in each.tokens for each in _known(node).values()):
+            raise ServerSaid("ServerError", "the token is another node's")
+        return own._replace(word="MOVING", goal=(token,))
+
+    def _refuse_beside_others(self, node: Node) -> None:
+        if _changing(node, node.name):
+            raise Died(_NOT_ALONE)
 
     def _refuse_too_few(self, node: Node) -> None:
         factors = [keyspace.replication_factor for keyspace in server_of(node).memory.values()]

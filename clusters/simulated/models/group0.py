@@ -777,11 +777,12 @@ class Group0:
         return (yield from self._raft.propose_members(node, tuple(sorted((*others, member)))))
 
     def _host_id(self, node: Node, name: str) -> str:
-        """Return a member's id."""
-        if not is_former(name):
-            return node.host_ids[name]
+        """Return a member's id; one that began to join, lost its disk and never had a place keeps the id for its next attempt."""
         seats = self.board(node).topology.seats
-        return seats[name if name in seats else present_of(name)].host_id
+        present = present_of(name)
+        if is_former(name) and (name in seats or present in seats):
+            return seats[name if name in seats else present].host_id
+        return node.host_ids[present]
 
     # ── what is shown ────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -33,6 +33,7 @@ _TOPOLOGY: Final = Topology(
     replace_setting="replace_node_first_boot",  # of scylla.yaml, 5.2 and later
     replaced_by="host-id",
     can_assassinate=False,
+    outlives_restart=True,  # a request stands in `system.topology`, and the coordinator comes to it ("Topology over Raft")
     # Of keyspaces without tablets, as those of SimpleStrategy are ("Nodetool repair"); always of all rows.
     verbs={"repair": "repair {}"},
     by_hand=frozenset(

@@ -33,10 +33,15 @@ def planned(kind, *, seed=7, **options):
     return nemesis, operation
 
 
-def carried_out(kind, *, answers=(), lacks=(), taken_for_alive=False, **options):
+def carried_out(kind, *, answers=(), lacks=(), taken_for_alive=False, carried_on=False, **options):
     nemesis, operation = planned(kind, **options)
     cluster = ChangingCluster(
-        CONTEXT.nodes, CONTEXT.spares, answers=answers, lacks=lacks, taken_for_alive=taken_for_alive
+        CONTEXT.nodes,
+        CONTEXT.spares,
+        answers=answers,
+        lacks=lacks,
+        taken_for_alive=taken_for_alive,
+        carried_on=carried_on,
     )
     return nemesis.operate(cluster, operation), cluster, operation
 
@@ -257,6 +262,27 @@ def test_where_nothing_aborts_a_decommission_the_node_is_restarted():
     )
     assert done.type == "fail"
     assert cluster.by_name[operation.nodes[0]].started == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "lacks"), [("decommission", "abort-leave"), ("move", "abort-move"), ("removenode", "abort-remove")]
+)
+@pytest.mark.parametrize(("carried_on", "outcome"), [(True, "info"), (False, "fail")])
+def test_a_restart_proves_nothing_where_others_carry_the_change_on(kind, lacks, carried_on, outcome):
+    """A request that waits its turn shows on no node, and its coordinator comes to it after the restart."""
+    done, cluster, operation = carried_out(
+        kind, answers=["info"], lacks=[lacks], after_failure="abort", carried_on=carried_on
+    )
+    assert done.type == outcome
+    assert [attempt["command"] for attempt in done.value["attempts"]][1:] == ["restart"] * (3 if carried_on else 1)
+    assert cluster.by_name[operation.nodes[0]].state() == "running"
+
+
+def test_what_others_carry_on_starts_over_without_a_proof():
+    done, _, _ = carried_out(
+        "decommission", answers=["info", "fail"], lacks=["abort-leave"], after_failure="start-over", carried_on=True
+    )
+    assert done.type == "info"
 
 
 def test_a_failed_bootstrap_begins_anew_with_an_empty_disk():
