@@ -11,7 +11,7 @@ For histories with the conductor's notes alone, as `schemaquake.checkers.run.ans
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -181,16 +181,29 @@ def _find_one_sided_readings(evidence: Evidence, asked: pa.Table) -> Iterator[st
     wanted = pc.and_(pc.is_in(events["f"], value_set=pa.array(_READINGS)), pc.not_equal(events["process"], NEMESIS))
     begins = [span[0] for span in spans if span is not None]
     away = frozenset().union(*(notes.down(time) for time in begins))
-    read: list[dict[str, None]] = []
+    asked_in: list[dict[str, set[str]]] = []
     for begin, end in (span for span in spans if span is not None):
         within = pc.and_(pc.greater_equal(events["time"], begin), pc.less_equal(events["time"], end))
-        rows = events.filter(pc.and_(wanted, within)).to_pylist()
-        read.append(
-            dict.fromkeys(_question(row) for row in rows if row["node"] not in away and _serves(evidence, row, begins))
-        )
+        through: dict[str, set[str]] = {}
+        for row in events.filter(pc.and_(wanted, within)).to_pylist():
+            through.setdefault(_question(row), set()).add(row["node"])
+        asked_in.append(through)
+
+    def serves(node: str) -> bool:
+        return node not in away and all(notes.membership.serves(node, begin) for begin in begins)
+
+    def is_moved(question: str) -> bool:
+        """Return whether each phase asked that of one node, where one of the two nodes did not serve in both."""
+        nodes = [through.get(question, set()) for through in asked_in]
+        return [len(each) for each in nodes] == [1, 1] and not all(map(serves, set().union(*nodes)))
+
+    read = [
+        {(question, node) for question, nodes in through.items() for node in filter(serves, nodes)}
+        for through in asked_in
+    ]
     for phase, ours, others in zip(_FINAL, read, reversed(read), strict=True):
-        missing = [question for question in others if question not in ours]
-        if 0 < len(missing) < len(ours.keys() & others.keys()):  # else these are other readings by intention
+        missing = sorted(f"{question} through {node}" for question, node in others - ours if not is_moved(question))
+        if 0 < len(missing) < len(ours & others):  # else these are other readings by intention
             text = f"{len(missing)} readings of the other final phase were not asked for when {phase}"
             yield f"{text}: {listing(missing[:_EXAMPLES])}"
 
@@ -201,15 +214,11 @@ def _span(evidence: Evidence, phase: str) -> tuple[int, int] | None:
     return (times[0], times[-1]) if len(times) > 1 else None
 
 
-def _serves(evidence: Evidence, row: Mapping[str, Any], times: Sequence[int]) -> bool:
-    return all(evidence.notes.membership.serves(row["node"], time) for time in times)
-
-
 def _question(row: Mapping[str, Any]) -> str:
-    """Return the text of a reading, alike in both final phases; a row that is written for a phase has a key of its own."""
+    """Return the text of a reading, alike through all nodes and in both final phases; a row that is written for a phase has a key of its own."""
     value = None if row["value"] is None else orjson.loads(row["value"])
     if isinstance(value, dict):
         value = {name: sorted(each) if name == "where" else each for name, each in value.items() if name != "phase"}
     mops = [[mop["f"], mop["k"], mop["v"]] for mop in row["mops"] or ()]
     request = value if row["mops"] is None else mops
-    return f"{row['f']} {row['key'] or ''} {orjson.dumps(request).decode()} through {row['node']}"
+    return f"{row['f']} {row['key'] or ''} {orjson.dumps(request).decode()}"

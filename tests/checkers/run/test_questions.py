@@ -180,6 +180,29 @@ def test_a_node_that_was_down_in_one_final_phase_was_not_asked_there() -> None:
     assert strange(died, reads=left) == []
 
 
+@pytest.mark.parametrize(
+    ("settled", "restarted", "died", "count"),
+    [
+        (["n3"], ["n2"], True, 0),
+        (["n3"], ["n2"], False, 2),
+        (["n3"], [], True, 0),  # n3 would have been asked
+        (["n1"], [], True, 1),
+        (["n2", "n3"], ["n1"], True, 2),  # was asked of several nodes, so of n1 too
+        (["n1", "n3"], ["n2"], True, 2),
+    ],
+)
+def test_what_is_asked_of_one_node_is_asked_of_another_one_when_that_is_down(
+    settled: list[str], restarted: list[str], died: bool, count: int
+) -> None:
+    level = '{"consistency": "ALL"}'
+    lines = [line for at, node in enumerate(settled) for line in read(180 + at, node, "k.t", value=level)]
+    lines += [line for at, node in enumerate(restarted) for line in read(280 + at, node, "k.t", value=level)]
+    if died:
+        lines.append('@150 -- n3 info node-died {"exit_code": 1, "first_error": "E"}')
+    found = strange(*lines, reads=[one for one in READS if one[:2] != (222, "n3")] if died else READS)
+    assert sum(int(text.split()[0]) for text in found) == count
+
+
 def test_a_phase_that_was_cut_short_need_not_have_all_readings() -> None:
     cut = '@230 -- info phase-cut-short {"phase": "final-restarted"}'
     assert strange(cut, reads=READS[:-1]) == []
