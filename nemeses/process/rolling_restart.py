@@ -46,7 +46,9 @@ class RollingRestart:
     """Servers that are not reached within the round are left running."""
     stop_limit_s: float = option(30.0, "the limit in seconds for a clean shutdown, before the server is killed")
     serving_limit_s: float = option(SERVING_LIMIT_S, "the limit in seconds for a server to serve again")
-    _activities: Activities[JSON] = field(default_factory=Activities, init=False, repr=False, compare=False)
+    _activities: Activities[None] = field(default_factory=Activities, init=False, repr=False, compare=False)
+    _restarted: dict[int, list[str]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """By fault, kept where the round breaks off: healing is then tried again, and says what was restarted."""
 
     def words_for(self, options: Mapping[str, str]) -> Mapping[str, str]:
         """Add the word `kill` for a restart by SIGKILL."""
@@ -84,14 +86,15 @@ class RollingRestart:
         states = taken_down(first, down)
         limit_s = float(fault.parameters["serving_limit_s"])
 
-        def roll() -> Work[JSON]:
-            restarted = [self._bring_back(first, limit_s)]
+        restarted = self._restarted[fault.id] = []
+
+        def roll() -> Work[None]:
+            restarted.append(self._bring_back(first, limit_s))
             for node in rest:
                 if not (yield 0):
                     break
                 taken_down(node, down)
                 restarted.append(self._bring_back(node, limit_s))
-            return restarted
 
         self._activities.begin(fault.id, roll(), name=f"rolling restart {fault.id}")
         return {"observed": True, "nodes": {first.name: states}}
@@ -107,13 +110,12 @@ class RollingRestart:
         """
         limit_s = float(fault.parameters["serving_limit_s"])
         try:
-            restarted = self._activities.finish(
-                fault.id, deadline_s=limit_s + float(fault.parameters["stop_limit_s"]) + 30
-            )
+            self._activities.finish(fault.id, deadline_s=limit_s + float(fault.parameters["stop_limit_s"]) + 30)
         except (ClusterError, OSError) as error:
             raise HealError(f"the rolling restart broke off: {error}") from error.__cause__ or error
         effect = bring_back(named(cluster, fault.nodes), deadline_s=limit_s, task="bringing restarted servers back")
-        return {**effect, "observed": bool(restarted), "restarted": restarted or []}
+        restarted = self._restarted.get(fault.id, [])
+        return {**effect, "observed": bool(restarted), "restarted": [*restarted]}
 
     def _bring_back(self, node: Node, limit_s: float) -> str:
         bring_back([node], deadline_s=limit_s, task="rolling restart")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import threading
 import time
 
 import pytest
@@ -9,6 +10,7 @@ from schemaquake.harness.errors import ClusterError, HealError, NodeDied, PlanEr
 from schemaquake.harness.model.protocols import Context
 from schemaquake.harness.model.traits import lack
 from schemaquake.harness.wait import until
+from schemaquake.nemeses.process import rolling_restart
 from schemaquake.nemeses.process.kill import Kill
 from schemaquake.nemeses.process.pause import Pause
 from schemaquake.nemeses.process.restart import Restart
@@ -179,6 +181,29 @@ def test_a_rolling_restart_that_is_healed_early_finishes_the_server_it_is_at(clu
     assert healed["restarted"] == ["n1"]
     assert [node.starts for node in cluster.nodes] == [2, 1, 1]
     assert time.monotonic() - began < 20
+
+
+def test_a_rolling_restart_that_broke_off_is_healed_again_and_says_what_it_restarted(cluster, monkeypatch):
+    nemesis = RollingRestart()
+    planned = fault(nemesis, "n1", "n2", "n3", how="kill")
+    bring_back = rolling_restart.bring_back
+    broken = threading.Event()
+
+    def dies(nodes, **limits):
+        if nodes[0].name == "n2" and not broken.is_set():
+            broken.set()
+            raise HealError("n2: it left the ring")
+        return bring_back(nodes, **limits)
+
+    monkeypatch.setattr(rolling_restart, "bring_back", dies)
+    nemesis.inject(cluster, planned)
+    assert broken.wait(30)
+    with pytest.raises(HealError, match="the rolling restart broke off: n2: it left the ring"):
+        nemesis.heal(cluster, planned)
+    healed = nemesis.heal(cluster, planned)
+    assert (healed["observed"], healed["restarted"]) == (True, ["n1"])
+    assert cluster.states() == RUNNING
+    assert RollingRestart().heal(cluster, planned)["observed"] is False  # by another process
 
 
 def test_a_node_that_the_cluster_does_not_have_is_refused(cluster):
