@@ -13,7 +13,7 @@ import pytest
 from schemaquake.clusters.simulated.disk import Disk, TableFiles
 from schemaquake.clusters.simulated.faces import Joining
 from schemaquake.clusters.simulated.models.gossiped_ring import Status, _topology
-from schemaquake.clusters.simulated.models.group0 import Group0, _has_own_place, _Kept, _Life, _State
+from schemaquake.clusters.simulated.models.group0 import Command, Group0, _has_own_place, _Image, _Kept, _Life, _State
 from schemaquake.clusters.simulated.models.metadata_log import Metadata, MetadataLog
 from schemaquake.clusters.simulated.models.metadata_log import _Kept as KeptLog
 from schemaquake.clusters.simulated.models.metadata_log import _Life as LogLife
@@ -242,6 +242,23 @@ def test_a_node_that_starts_says_the_state_that_it_has():
     group, node = group_on(history={state.id: state}, last_us=70)
     starts(group, node)
     assert node.server.epoch == 70
+
+
+@pytest.mark.parametrize("waits", [2, 4], ids=["before its rows", "before its state"])
+def test_a_command_that_a_snapshot_overtakes_is_not_carried_on(waits):
+    group, node = group_on(last_us=5)
+    node.server.serve = lambda *_: None
+    seen = []
+    group._raft.invariants = SimpleNamespace(
+        serves=lambda *_: None, carried_out=lambda *_: None, follows=lambda _node, *times: seen.append(times)
+    )
+    states = {state.id: state for state in (_State(time, f"{time:032x}", "CREATE") for time in (6, 9))}
+    steps = group._carry_out(node, Command(5, 6, f"{6:032x}", (), "CREATE"))
+    for _ in range(waits):
+        next(steps)
+    group._take_over(node, _Image([], states, None), 9)
+    ends(steps)
+    assert (node.server.version.int, node.disk.state.last_us, node.server.epoch, seen) == (9, 9, 9, [])
 
 
 def test_a_node_that_has_left_the_group_leads_no_more():
