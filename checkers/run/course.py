@@ -234,17 +234,31 @@ def _find_strange_versions(evidence: Evidence) -> Iterator[str]:
     Each node lists all nodes by version, in its reading. Not judged where some were not read, or differ: others say that.
     """
     rows = evidence.observations.filter(pc.equal(evidence.observations["kind"], "version"))
-    for phase in _READ if not evidence.notes.membership.changes else ():
-        of_phase = rows.filter(pc.equal(rows["phase"], phase)).select(["node", "sample", "id", "definition"])
-        last = {row["node"]: row for row in sorted(of_phase.to_pylist(), key=itemgetter("sample"))}
-        lists = {node: orjson.loads(row["definition"] or "{}").get("versions") for node, row in last.items()}
+    members = evidence.notes.membership
+    by_phase = {
+        phase: _last_by_node(rows.filter(pc.equal(rows["phase"], phase)).select(["node", "sample", "id", "definition"]))
+        for phase in (_READ if not members.changes else ())
+    }
+    lists_in = {
+        phase: {node: orjson.loads(row["definition"] or "{}").get("versions") for node, row in last.items()}
+        for phase, last in by_phase.items()
+    }
+    is_listed = any(any(lists.values()) for lists in lists_in.values())
+    for phase, lists in lists_in.items():
+        last = by_phase[phase]
         alike = len({row["id"] for row in last.values()}) == 1
-        if not any(lists.values()) or not alike or any(unread.phase == phase for unread in evidence.shown.unread):
+        if not is_listed or not alike or any(unread.phase == phase for unread in evidence.shown.unread):
             continue
-        known = {address for shown in lists.values() for nodes in (shown or {}).values() for address in nodes}
+        noted = {members.addresses.get(node) for node in last}
+        listed = {address for shown in lists.values() for nodes in (shown or {}).values() for address in nodes}
+        known = listed if None in noted else noted
         for node, shown in sorted(lists.items()):
             if shown is None or {version: set(nodes) for version, nodes in shown.items()} != {last[node]["id"]: known}:
                 yield f"{node} lists the versions of all nodes otherwise than they showed them when {phase}"
+
+
+def _last_by_node(rows: pa.Table) -> Mapping[str, Mapping[str, Any]]:
+    return {row["node"]: row for row in sorted(rows.to_pylist(), key=itemgetter("sample"))}
 
 
 def _find_settles(evidence: Evidence) -> Iterator[str]:
@@ -273,6 +287,16 @@ def _find_contradictions(evidence: Evidence, settle: Mapping[str, Any]) -> Itera
     if read and not read <= versions.keys() <= read | unread:
         strange = sorted(read ^ versions.keys())
         yield f"the versions noted when phase {phase} settled are not those of the nodes that served: {listing(strange)} differ"
+    elif agreed and _agree(list(versions.values())):
+        yield from _find_moved(evidence, str(phase), str(next(iter(versions.values()))))
+
+
+def _find_moved(evidence: Evidence, phase: str, settled_at: str) -> Iterator[str]:
+    """Yield that all nodes showed another version than the one at which they had just settled; where they differ, others say that."""
+    shown = {str(schema.version) for schema in evidence.shown.of(phase) if schema.version is not None}
+    # A change whose outcome nobody knows may take effect at any time.
+    if len(shown) == 1 and shown != {settled_at} and not any(change.type == "info" for change in evidence.changes.all):
+        yield f"the nodes settled at one version and showed another one when they were read, {phase}"
 
 
 def _agree(versions: Sequence[Any]) -> bool:

@@ -109,6 +109,7 @@ def test_versions_of_nodes_that_differ_or_were_not_read_are_for_others_to_judge(
     apart = {"v": ["10.0.0.1"], "w": ["10.0.0.2"]}
     assert versions_of_n2(apart, own="w") == []
     rows = [listed("n1", {"v": ["10.0.0.1"], "UNREACHABLE": ["10.0.0.2"]}), "@151 settled n2 error NoHostAvailable"]
+    rows += [listed(node, LISTS, phase="restarted") for node in ("n1", "n2")]
     assert [said for said in gaps(course(), [*READ[1:], "@150 settled n1 keyspace k", *rows]) if "lists" in said] == []
     assert gaps(course(), [*READ, listed("n1", None), listed("n2", None)]) == [], "no list of a system that keeps none"
 
@@ -200,6 +201,44 @@ def test_a_settling_that_contradicts_its_versions_or_the_readings_is_a_gap(shown
 )
 def test_a_settling_without_agreement_is_no_gap(shown: str) -> None:
     assert gaps(course(shown=shown)) == []
+
+
+def both(phase: str, versions: Any, own: str = "v") -> list[str]:
+    return [listed(node, versions, phase=phase, own=own) for node in ("n1", "n2")]
+
+
+@pytest.mark.parametrize(("phase", "other"), [("settled", "restarted"), ("restarted", "settled")])
+def test_lists_that_all_nodes_lack_or_change_alike_are_doubts(phase: str, other: str) -> None:
+    noted = {
+        name: {"state": "normal", "address": f"10.0.0.{name[1]}", "host_id": None, "spare": False, "expected": "normal"}
+        for name in ("n1", "n2")
+    }
+    members = f'@7 -- info membership {{"moment": "boot", "members": {orjson.dumps(noted).decode()}}}'
+
+    def said(versions: Any, *notes: str) -> list[str]:
+        found = gaps([*course()[:3], *notes, *course()[3:]], [*READ, *both(phase, versions), *both(other, LISTS)])
+        return [text for text in found if "lists" in text]
+
+    assert said(LISTS) == said(LISTS, members) == []
+    assert len(said(None)) == 2
+    strangers = {"v": ["10.0.0.1", "10.0.0.9"]}
+    assert said(strangers) == [], "an address that nobody has noted"
+    assert len(said(strangers, members)) == 2
+
+
+@pytest.mark.parametrize("phase", ["settled", "restarted"])
+def test_a_version_that_all_nodes_show_after_they_settled_at_another_one_is_a_gap(phase: str) -> None:
+    other = "restarted" if phase == "settled" else "settled"
+    read = [*READ, *both(phase, None, "w"), *both(other, None)]
+    (said,) = gaps(course(), read)
+    assert said.startswith("the nodes settled at one version and showed another one")
+    assert said.endswith(phase)
+    assert gaps(course(), [*READ, *both(phase, None), *both(other, None)]) == []
+    apart = [listed("n1", None, phase=phase, own="w"), listed("n2", None, phase=phase)]
+    assert gaps(course(), [*READ, *apart, *both(other, None)]) == [], "who differs is judged elsewhere"
+    late = ["@30 p7 n1 invoke create-table k.late {}", "@40 p7 n1 info timed out"]
+    found = gaps([*course(), *late], read)
+    assert [text for text in found if "settled at one version" in text] == [], "it may have taken effect since"
 
 
 def test_a_node_that_could_not_be_read_has_a_version_or_none() -> None:
