@@ -149,12 +149,16 @@ class SimulatedNode:
         self._end("kill")
 
     def crash(self) -> Callable[[], None]:
-        """End the server at once, by a fault that undoes itself. Returns what starts it again, unless it was stopped or killed meanwhile."""
+        """End the server at once, by a fault that undoes itself. Returns what starts it again, unless it was stopped or killed meanwhile.
+
+        A server that does not run is not started: a spare has not joined by then.
+        """
+        ran = self.server is not None
         self.kill()
         halts = self._halts
 
         def start() -> None:
-            if self._halts == halts:
+            if ran and self._halts == halts:
                 self.start()
 
         return start

@@ -51,6 +51,25 @@ def test_another_node_than_the_one_at_the_step_falls(tmp_path):
     assert starts == {"n1": 1, "n2": 1, "n3": 2}
 
 
+@pytest.mark.parametrize("system", [FIVE, SCYLLA])
+def test_a_spare_that_has_not_joined_is_not_started_by_a_fault(tmp_path, system):
+    step = "4.0/apply/e5" if system == FIVE else "group0/change/g3"
+    options = {"kill.at": f"{step}:n4"}
+    run = simulate(
+        tmp_path,
+        "schema-churn",
+        system=system,
+        seed=3,
+        options=options,
+        rate=20,
+        time_limit_s=15,
+        spares=1,
+        restart="none",
+    )
+    starts = {node.name: len(list(node.iterdir())) for node in (run.folder / "nodes").iterdir()}
+    assert starts == {"n1": 1, "n2": 1, "n3": 1, "n4": 0}
+
+
 @pytest.mark.parametrize(
     ("where", "gone"),
     [(":n3", {"n1": {"3"}, "n2": {"3"}, "n3": {"1", "2"}}), (":n1-n3", {"n1": {"3"}, "n2": set(), "n3": {"1"}})],
