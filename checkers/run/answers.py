@@ -20,7 +20,7 @@ from schemaquake.checkers.evidence.schema_changes import SchemaChanges, SchemaOb
 from schemaquake.checkers.findings.explanation import listing
 from schemaquake.checkers.quorum.levels import count_replicas, sum_factors
 from schemaquake.checkers.run.admission import Admission
-from schemaquake.checkers.run.refusals import NO_ANSWER, NOT_OFFERED
+from schemaquake.checkers.run.refusals import NO_REFUSAL
 from schemaquake.checkers.run.whole_times import WholeTimes
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.model.operation import NEMESIS
@@ -44,9 +44,8 @@ _REFUSED: Final = (
     r"^(InvalidRequest|SyntaxException|Unauthorized|ConfigurationException|AlreadyExists|FunctionFailure)\b"
 )
 """Errors that say that a statement is wrong, and not that nodes are missing."""
-_NO_REFUSAL: Final = re.compile(rf"{NO_ANSWER}|{NOT_OFFERED.removeprefix('(?i)')}|^RefusedHere|disagree|not yet agree")
-"""Errors of a change that the system did not answer, or never offers, or that a client of ours did not ask for; up to 1.1
-changes that meet are refused for a disagreement."""
+_LOST_TO_OTHERS: Final = re.compile(r"concurrent (group 0 )?modification")
+"""The error of a change that met others at every attempt (group 0)."""
 _RECOVERY_NS: Final = 10_000_000_000
 _MISSES_REPLICAS: Final = r"^Unavailable"
 """The error of a coordinator that knows of too few replicas that are alive, in CQL and in Thrift."""
@@ -141,13 +140,22 @@ def _find_unfounded_refusals(evidence: Evidence) -> Iterator[str]:
         change
         for change in evidence.changes.all
         if change.type == "fail"
-        and _NO_REFUSAL.search(change.error or "") is None
+        and NO_REFUSAL.search(change.error or "") is None
+        and not _lost_to_others(evidence.changes, change)
         and _is_undisturbed(evidence, change)
         and admission.is_certain(change.index)
     ]
     if found:
         text = f"{len(found)} schema changes were refused although the schema certainly admits them"
         yield f"{text}, the first of them {found[0].text()}"
+
+
+def _lost_to_others(changes: SchemaChanges, change: PairedOperation) -> bool:
+    """Tell if a change was refused because others came first each time, and there was another one at that time."""
+    return _LOST_TO_OTHERS.search(change.error or "") is not None and any(
+        other.index != change.index and not (other.entirely_before(change) or change.entirely_before(other))
+        for other in changes.possible
+    )
 
 
 def _is_undisturbed(evidence: Evidence, change: PairedOperation) -> bool:

@@ -17,7 +17,7 @@ from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import SchemaObject, certainly_applied, target
 from schemaquake.checkers.evidence.sights import Sight, read_sights
 from schemaquake.checkers.findings.explanation import seconds
-from schemaquake.checkers.run.refusals import NO_ANSWER, NOT_OFFERED
+from schemaquake.checkers.run.refusals import NO_REFUSAL
 from schemaquake.harness.units import S
 
 __all__ = ["find_denials"]
@@ -26,8 +26,6 @@ _ABSENT: Final = re.compile(
     r"(?:does not|doesn't) exist|not found|non[- ]existing|unconfigured|(?:undefined|unknown) (?:column|name)|not be found|not defined",
     re.IGNORECASE,
 )
-_NO_REFUSAL: Final = re.compile(rf"{NO_ANSWER}|{NOT_OFFERED.removeprefix('(?i)')}|^RefusedHere|disagree|not yet agree")
-"""Errors of a change that was not answered, or that the system never offers; up to 1.1 changes that meet are refused for a disagreement."""
 _OF_COLUMNS: Final = frozenset({"drop-column", "rename-column"})
 _SIGNED: Final = frozenset({"function", "aggregate"})
 """Kinds of objects of which several may have one name."""
@@ -49,7 +47,7 @@ def find_denials(evidence: Evidence) -> Iterator[str]:
         and change.completed is not None
         and (change.f in _OF_COLUMNS or change.f.startswith("drop-"))
         and _ABSENT.search(change.error or "")
-        and not _NO_REFUSAL.search(change.error or "")
+        and not NO_REFUSAL.search(change.error or "")
     ]
     if not refused or evidence.notes.planned.get("kills") is True:
         return

@@ -48,7 +48,7 @@ from schemaquake.harness.model.records import Records, keyspace_of
 from schemaquake.harness.model.verdict import Anomaly, Doubt
 from schemaquake.harness.units import S
 
-__all__ = ["NEEDS_ALL", "NOT_OFFERED", "NO_ANSWER", "Refusals", "Storm"]
+__all__ = ["NEEDS_ALL", "NOT_OFFERED", "NO_ANSWER", "NO_REFUSAL", "Refusals", "Storm"]
 
 NO_ANSWER: Final = (
     r"(?i)unavailable|nohostavailable|no host|timed? ?out|overloaded|connection|not ?connected|unreachable"
@@ -77,6 +77,9 @@ _BY_OTHERS: Final = r"(?i)caswrite|contention|conflict|concurren|serializ|deadlo
 """What systems say of a compare-and-set or a transaction that others at the same time had refused, or may have."""
 NOT_OFFERED: Final = r"(?i)unauthorized|not (enabled|supported|allowed)|disabled|guardrail|unsupported"
 """What a system says of a change that it does not offer."""
+NO_REFUSAL: Final = re.compile(rf"{NO_ANSWER}|{NOT_OFFERED.removeprefix('(?i)')}|^RefusedHere|disagree|not yet agree")
+"""Errors of a change that the system did not answer, or never offers, or that a client of ours did not ask for; up to 1.1
+changes that meet are refused for a disagreement."""
 _LEVEL: Final = r'"consistency":\s*"(?P<level>\w+)"'
 _TABLE: Final = r"^(?P<table>[^/]+\.[^/]+)"
 _FINAL: Final = r'"phase":\s*"(?:settled|restarted)"'

@@ -303,6 +303,16 @@ def fault(begins: int, ends: int) -> list[str]:
     return [line.format(begins, ends) for line in FAULT]
 
 
+@pytest.mark.parametrize(("beside", "count"), [(25_000, 0), (25_001, 0), (24_000, 1), (26_000, 1)])
+@pytest.mark.parametrize("words", ["concurrent modification", "concurrent group 0 modification"])
+def test_a_change_that_others_were_before_at_each_attempt_is_refused_with_reason(
+    words: str, beside: int, count: int
+) -> None:
+    lost = made("add-column k.t c:int", f"fail ServerError: Failed to apply group 0 change due to {words}", at=25_000)
+    other = [line.replace(f" p{beside} ", " p9 ") for line in made("create-table k.y a:int*", "ok", at=beside)]
+    assert len(strange([*TABLE_LONG_AGO, *lost, *other])) == count
+
+
 @pytest.mark.parametrize("what", ["add-column k.t c:int", "create-table k.x a:int*", "alter-options k.t comment=x"])
 @pytest.mark.parametrize("answer", [REFUSED, "fail ServerError: no", "fail InvalidRequest: unconfigured table t"])
 def test_a_lone_refusal_of_a_change_that_the_schema_certainly_admits_is_strange(what: str, answer: str) -> None:
