@@ -126,10 +126,7 @@ class DockerProvider:
 
         Raises PlanError, FaultNotAllowed, EnvironmentLacks.
         """
-        file = _file(plan, folder)
-        if file is not None:
-            check_plan(plan, file)
-            _conditions(file, CqlConnector({}, file.cql_port, _dialect(_system(plan))), plan.node_names)
+        file = _checked_file(plan, folder)
         system = _system(plan)
         _refuse_spares(plan, system)
         chosen = _choice(plan, file)
@@ -169,12 +166,10 @@ class DockerProvider:
 
         Raises PlanError, FaultNotAllowed.
         """
-        system, file = _system(plan), _file(plan)
+        system = _system(plan)
         _refuse_spares(plan, system)
+        file = _checked_file(plan)
         connector = CqlConnector({}, _cql_port(file), _dialect(system))
-        if file is not None:
-            check_plan(plan, file)
-            _conditions(file, connector, plan.node_names)
         _choice(plan, file)
         return DeployedCluster(
             [_unmade(name, address, connector, system) for name, address in _examples(plan).items()],
@@ -196,10 +191,7 @@ class DockerProvider:
 
     def rehearsal(self, plan: Plan) -> Rehearsal:
         """Return containers that are yet to be made, with addresses of examples (RFC 5737). Raises PlanError, FaultNotAllowed."""
-        file = _file(plan)
-        if file is not None:
-            check_plan(plan, file)
-            _conditions(file, CqlConnector({}, file.cql_port, _dialect(_system(plan))), plan.node_names)
+        _checked_file(plan)
         return Rehearsal(_examples(plan), _no_commands_yet)
 
     def demands(self, plan: Plan) -> Demands:
@@ -473,6 +465,15 @@ def _file(plan: Plan, folder: Path | None = None) -> ClusterFile | None:
     file = read_cluster_file(plan.cluster_file) if folder is None else read_cluster_file_of_run(folder)
     if not isinstance(file.service, Process):
         raise PlanError('containers have no service manager: write [service] kind = "process", or leave it out')
+    return file
+
+
+def _checked_file(plan: Plan, folder: Path | None = None) -> ClusterFile | None:
+    """Read the cluster file as `_file` does, and require that its owner allows the plan. Raises PlanError, FaultNotAllowed."""
+    file = _file(plan, folder)
+    if file is not None:
+        check_plan(plan, file)
+        _conditions(file, CqlConnector({}, file.cql_port, _dialect(_system(plan))), plan.node_names)
     return file
 
 
