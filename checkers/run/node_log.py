@@ -141,8 +141,9 @@ def _list_missing_logs(notes: Notes, entries: Iterable[_Entry]) -> Iterator[Doub
         boots.setdefault(entry.node, set()).add(entry.boot)
     again = {start.node for start in notes.starts if start.anew and start.phase != "boot"}
     # Spares have no log yet when it is noted which nodes keep one.
-    for node in sorted(notes.logging | (_list_joined(notes) if notes.logging else set())):
-        served, most = starts_at_least(notes, node), starts_at_most(notes, node)
+    nodes = sorted(notes.logging | (_list_joined(notes) if notes.logging else set()))
+    for node, most in starts_at_most(notes, nodes).items():
+        served = starts_at_least(notes, node)
         if node not in boots:
             yield Doubt("unread", f"no log of {node} was read")
         elif node in again and not max(boots[node]):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
 from schemaquake.checkers.evidence.evidence import Evidence
@@ -78,33 +78,39 @@ def starts_at_least(notes: Notes, node: str) -> int:
     )
 
 
-def starts_at_most(notes: Notes, node: str) -> int | None:
-    """Count the starts of a node that may have left a log; None: there may have been any number."""
-    if notes.planned.get("kills") is True or any(_may_start_often(event, value, node) for event, value in notes.all):
-        return None
-    count = sum(start.node == node and start.phase != "operation" for start in notes.starts)
+def starts_at_most(notes: Notes, nodes: Collection[str]) -> Mapping[str, int | None]:
+    """Count, by node, the starts that may have left a log; None: there may have been any number."""
+    if notes.planned.get("kills") is True:
+        return dict.fromkeys(nodes)
+    counts = Counter(start.node for start in notes.starts if start.phase != "operation")
+    often: set[str] = set()
     for event, value in notes.all:
-        if event["f"] == "fault-begins":
-            count += node in (value.get("nodes") or ()) and traits_of(value.get("nemesis", "")).effect in _DOWN
+        if many := _list_often_started(event, value, nodes):
+            often.update(many)
+        elif event["f"] == "fault-begins":
+            if traits_of(value.get("nemesis", "")).effect in _DOWN:
+                counts.update(node for node in nodes if node in (value.get("nodes") or ()))
         elif "becomes" in value and event["type"] != "invoke":
-            attempts = (value.get("effect") or {}).get("attempts") or ()
-            count += sum(may_start(one) and one.get("node") in {node, None} for one in attempts)
-    return count
+            for one in (value.get("effect") or {}).get("attempts") or ():
+                if may_start(one):
+                    counts.update(nodes if one.get("node") is None else [one["node"]])
+    return {node: None if node in often else counts[node] for node in nodes}
 
 
-def _may_start_often(event: Mapping[str, Any], value: Mapping[str, Any], node: str) -> bool:
-    """Tell if a note is of something that may have started a node any number of times: what was refused, failed, went on, or is not known."""
-    if event["f"].startswith("fault-") and (node in (value.get("nodes") or (node,))):
-        return (
-            event["f"] not in {"fault-begins", "fault-ends"}
-            or traits_of(value.get("nemesis", "")).effect not in _DOWN | _UP
-        )
+def _list_often_started(event: Mapping[str, Any], value: Mapping[str, Any], nodes: Collection[str]) -> Collection[str]:
+    """List the nodes that what is noted may have started any number of times: it was refused, failed, went on, or is not known."""
+    if event["f"].startswith("fault-"):
+        counted = event["f"] in {"fault-begins", "fault-ends"}
+        if counted and traits_of(value.get("nemesis", "")).effect in _DOWN | _UP:
+            return []
+        return [node for node in nodes if node in (value.get("nodes") or nodes)]
     if "becomes" not in value or event["type"] == "invoke":
-        return False
+        return []
     attempts = (value.get("effect") or {}).get("attempts")
     if event["type"] != "ok" or not isinstance(attempts, list):  # what took a node down starts it again, without a note
-        return True
-    return any(not isinstance(one, Mapping) or _OF_MANY.search(str(one.get("command"))) for one in attempts)
+        return nodes
+    unclear = any(not isinstance(one, Mapping) or _OF_MANY.search(str(one.get("command"))) for one in attempts)
+    return nodes if unclear else []
 
 
 def _fault_ends(notes: Notes) -> Iterator[tuple[int, Mapping[str, Any]]]:
