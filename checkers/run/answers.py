@@ -323,7 +323,11 @@ def _find_missing_replicas(evidence: Evidence, asked: pa.Table, answers: pa.Tabl
     attained = {_request_of(row) for row in accepted.select(["f", "key", "value"]).to_pylist()}
     whole = WholeTimes(evidence.notes, sorted(evidence.nodes), recovery_ns=_RECOVERY_NS, needs_all=True)
     ends = answers["time"].filter(missing).to_pylist()
-    unreached = [*_list_unreached(asked, answers), *_list_unseen(evidence.observations)]
+    seen = evidence.observations.filter(pc.equal(evidence.observations["kind"], "version"))
+    unreached = [
+        *_list_unreached(asked, answers["time"], answers["error"]),
+        *_list_unreached(seen, seen["time"], seen["error"]),
+    ]
     found = [
         row["index"]
         for row, end in zip(asked.filter(missing).to_pylist(), ends, strict=True)
@@ -339,21 +343,17 @@ def _find_missing_replicas(evidence: Evidence, asked: pa.Table, answers: pa.Tabl
         yield f"{len(found)} operations were refused for want of replicas, the first of them op {found[0]}, while every node was whole"
 
 
-def _list_unreached(asked: pa.Table, answers: pa.Table) -> Iterator[tuple[str | None, int, int]]:
-    """Yield each node that had no server for its client, or none that answered in time, and the times (ns) from then to a while after."""
-    without = pc.fill_null(pc.match_substring_regex(answers["error"], _UNREACHED), fill_value=False)
-    columns = (asked["node"], asked["time"], answers["time"])
+def _list_unreached(
+    asked: pa.Table, times: pa.ChunkedArray, errors: pa.ChunkedArray
+) -> Iterator[tuple[str | None, int, int]]:
+    """Yield each node that had no server for who asked it, or none that answered in time, and the times (ns) from then to a while after.
+
+    `times` and `errors` are those of the answers, a row for each of `asked`.
+    """
+    without = pc.fill_null(pc.match_substring_regex(errors, _UNREACHED), fill_value=False)
+    columns = (asked["node"], asked["time"], times)
     for node, begins, ends in zip(*(each.filter(without).to_pylist() for each in columns), strict=True):
         yield node, begins, ends + _RECOVERY_NS
-
-
-def _list_unseen(observations: pa.Table) -> Iterator[tuple[str | None, int, int]]:
-    """Yield each node that had no server for the observer, and the times (ns) in which it had none, or had one again just before."""
-    versions = observations.filter(pc.equal(observations["kind"], "version"))
-    without = pc.fill_null(pc.match_substring_regex(versions["error"], _UNREACHED), fill_value=False)
-    unseen = versions.filter(without)
-    for node, time in zip(unseen["node"].to_pylist(), unseen["time"].to_pylist(), strict=True):
-        yield node, time, time + _RECOVERY_NS
 
 
 def _may_lack_replicas(row: Mapping[str, Any], unreached: Collection[str | None], changes: SchemaChanges) -> bool:
