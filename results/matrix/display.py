@@ -17,7 +17,7 @@ from schemaquake.results.matrix.matrix_folder import Done
 from schemaquake.results.matrix.matrix_plan import Unit
 from schemaquake.results.matrix.schedule import Schedule
 from schemaquake.results.matrix.tally import Matrix
-from schemaquake.results.summary.cell import Cell, CellState
+from schemaquake.results.summary.cell import COLOURS, Cell, CellState
 from schemaquake.results.wording import counted, length_of_time, short_name
 
 __all__ = ["Shown", "describe_undecided", "overview", "shown"]
@@ -25,13 +25,6 @@ __all__ = ["Shown", "describe_undecided", "overview", "shown"]
 log = logging.getLogger(__name__)
 
 _LINE_EVERY_S: Final = 30.0
-_COLOURS: Final[dict[CellState, str]] = {
-    "broke": "bold magenta",
-    "held": "blue",
-    "unknown": "yellow",
-    "not applicable": "dim",
-    "not run": "dim",
-}
 
 
 class Shown(Protocol):
@@ -160,4 +153,4 @@ def describe_undecided(matrix: Matrix) -> Iterator[str]:
 
 def _cell_text(cell: Cell) -> Text:
     text = f"{cell.mark} {cell.broken}/{cell.tried}" if cell.tried else cell.mark
-    return Text(text, style=_COLOURS[cell.state])
+    return Text(text, style=COLOURS[cell.state])

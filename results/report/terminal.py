@@ -14,19 +14,12 @@ from schemaquake.results.findings.description import describe_standing, title_of
 from schemaquake.results.findings.tracking import TrackedFinding
 from schemaquake.results.report.comparison import EXPLAINED, ComparedCell, Comparison, Example
 from schemaquake.results.report.tracked import describe_sighting
-from schemaquake.results.summary.cell import CellState
+from schemaquake.results.summary.cell import COLOURS
 from schemaquake.results.wording import system_name
 
 __all__ = ["print_comparison", "render_comparison_table", "render_findings_table"]
 
 _KINDS_MOST: Final = 3
-_COLOURS: Final[dict[CellState, str]] = {
-    "broke": "bold magenta",
-    "held": "blue",
-    "unknown": "yellow",
-    "not applicable": "dim",
-    "not run": "dim",
-}
 
 
 def print_comparison(comparison: Comparison, console: Console) -> None:
@@ -89,7 +82,7 @@ def _one_line(text: str) -> str:
 
 def _cell(compared: ComparedCell) -> Text:
     cell = compared.cell
-    text = Text(f"{cell.mark} {compared.words()}", style=_COLOURS[cell.state])
+    text = Text(f"{cell.mark} {compared.words()}", style=COLOURS[cell.state])
     for kind, count in compared.broke:
         text.append(f"\n  {kind} {count}", style="default")
     if cell.state in EXPLAINED and cell.reason:

@@ -14,6 +14,7 @@ from schemaquake.results.intervals import CONFIDENCE, wilson
 from schemaquake.results.wording import counted
 
 __all__ = [
+    "COLOURS",
     "CONFIDENCE",
     "MARKS",
     "STYLES",
@@ -51,6 +52,14 @@ STYLES: Final[Mapping[CellState, str]] = {
     "not run": "other",
 }
 """State → CSS class of the pages."""
+COLOURS: Final[Mapping[CellState, str]] = {
+    "broke": "bold magenta",
+    "held": "blue",
+    "unknown": "yellow",
+    "not applicable": "dim",
+    "not run": "dim",
+}
+"""State → style on the terminal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
