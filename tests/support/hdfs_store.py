@@ -14,6 +14,7 @@ from xml.etree import ElementTree as ET
 
 import pyspark
 import pytest
+from network_lack import is_network_lack
 from ports import next_port
 
 from schemaquake.clusters.distribution.java import find_java
@@ -83,7 +84,9 @@ def _class_path(folder: Path) -> str:
     artifact = Coordinates("org.apache.hadoop", "hadoop-client-minicluster", version)
     try:
         choose_resolver("auto").retrieve([artifact], lib, counted=lambda _: None)
-    except (FetchError, EnvironmentLacks) as error:
+    except EnvironmentLacks as error:
+        if isinstance(error, FetchError) and not is_network_lack(str(error)):
+            raise
         pytest.skip(f"Hadoop's servers cannot be fetched: {error}")
     for jar in lib.glob("*.jar"):
         if not jar.name.startswith("hadoop-client-minicluster"):

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 
 from schemaquake.harness.errors import ClusterError
@@ -20,8 +22,15 @@ def emulated(network):
     """The same network without packet filters; skips where the kernel has no network emulator."""
     for node in network.nodes:
         node.lacks = set(FILTERS)
-    if (refusal := netem.refusal(network.nodes[0])) is not None:
-        pytest.skip(refusal)
+    made = subprocess.run(
+        ["unshare", "--net", "tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if made.returncode != 0:
+        pytest.skip(f"no network emulator here: {made.stderr.strip()}")
+    assert netem.refusal(network.nodes[0]) is None
     return network
 
 
