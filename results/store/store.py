@@ -111,7 +111,8 @@ class Store:
             store = cls(_new_folder(runs, name))
             _point(runs / _LATEST, store.folder)
         except OSError as error:
-            raise PlanError(f"cannot make a folder for the run in {runs}: {error.strerror or error}") from error
+            why = "it is a file" if runs.is_file() else error.strerror or error
+            raise PlanError(f"cannot make a folder for the run in {runs}: {why}") from error
         return store
 
     def discard(self) -> None:
@@ -292,6 +293,8 @@ class Store:
         try:
             return Verdict.from_json(load_sealed(path.read_bytes()))
         except FileNotFoundError as error:
+            if not self.path("plan.json").exists():
+                raise HistoryError(f"{self.folder} is not a run's folder: it has no plan.json") from error
             raise HistoryError(
                 f'{self.folder} has no verdict yet: "schemaquake check {self.folder}" judges it.'
             ) from error

@@ -18,6 +18,7 @@ from schemaquake.harness.console import configure_logging, stderr, write_line
 from schemaquake.harness.errors import ExitCode, PlanError
 from schemaquake.harness.installed_options import refuse_undeclared
 from schemaquake.results.runs.option_lists import named_values, refuse_below, refuse_engine
+from schemaquake.results.wording import counted
 
 __all__ = ["register"]
 
@@ -138,26 +139,33 @@ def _document(
 
 def _print_wave(rows: Sequence[Mapping[str, Any]], seconds: float) -> None:
     found = {finding["id"] for row in rows for finding in row["findings"]}
-    stderr().print(f"{len(rows):,} seeds, {len(found)} findings, {seconds:.0f} s", markup=False)
+    stderr().print(f"{counted(len(rows), 'seed')}, {counted(len(found), 'finding')}, {seconds:.0f} s", markup=False)
 
 
 def _print(document: Mapping[str, Any], folder: Path) -> None:
     for finding in document["findings"]:
-        seen = f"{finding['id']}  {finding['anomaly']}: {finding['about']} ({finding['seeds']} seeds)"
+        seen = f"{finding['id']}  {finding['anomaly']}: {finding['about']} ({counted(finding['seeds'], 'seed')})"
         stderr().print(seen, markup=False)
         stderr().print(f"    {finding['reduced'] or finding['command']}", markup=False, soft_wrap=True)
         if finding["script"]:
             script = folder / "findings" / finding["script"]
-            stderr().print(f"    {script} ({finding['statements']} statements)", markup=False, soft_wrap=True)
+            stderr().print(
+                f"    {script} ({counted(finding['statements'], 'statement')})", markup=False, soft_wrap=True
+            )
     for doubt in document["doubts"]:
-        seen = f"{doubt['outcome']}: {doubt['doubt'].partition('; ')[0]} ({doubt['seeds']} seeds, the first {doubt['seed']})"
+        seeds = f"{counted(doubt['seeds'], 'seed')}, the first {doubt['seed']}"
+        seen = f"{doubt['outcome']}: {doubt['doubt'].partition('; ')[0]} ({seeds})"
         stderr().print(seen, markup=False, soft_wrap=True)
         stderr().print(f"    {doubt['command']}", markup=False, soft_wrap=True)
     outcomes = ", ".join(f"{count} {name}" for name, count in document["outcomes"].items())
     never = document["coverage"]["never"]
     console = stderr()
-    console.print(f"{document['seeds']:,} seeds: {outcomes}; {document['cpu_seconds']:,} s of CPU", markup=False)
-    console.print(f"{document['coverage']['passages']:,} kinds of passages (step × handled × faults)", markup=False)
+    console.print(
+        f"{counted(document['seeds'], 'seed')}: {outcomes}; {document['cpu_seconds']:,} s of CPU", markup=False
+    )
+    console.print(
+        f"{counted(document['coverage']['passages'], 'kind')} of passages (step × handled × faults)", markup=False
+    )
     for what, names in never.items():
         if names:
             console.print(f"steps never {what}: {', '.join(names)}", markup=False)

@@ -183,6 +183,7 @@ WRONG = [
     ("a history there is not", ["check", "history.edn"], "history.edn does not exist"),
     ("a report of no run", ["report", "nothing"], "nothing is not a run's folder: there is no such folder"),
     ("a report of a file", ["report", __file__], "is not a run's folder: it is a file"),
+    ("a report of a folder without a run", ["report", "."], "is not a run's folder: it has no plan.json"),
     ("healing of a file", ["heal", __file__], "is not a run's folder: it is a file"),
     ("a cluster file there is not", ["heal", "--everywhere", "no.toml"], "no.toml cannot be read: No such file"),
     (

@@ -105,7 +105,7 @@ def test_something_else_named_latest_is_left_alone(tmp_path):
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path):
     (tmp_path / "runs").write_text("a file")
-    with pytest.raises(PlanError, match=r"cannot make a folder for the run in .*runs: File exists"):
+    with pytest.raises(PlanError, match=r"cannot make a folder for the run in .*runs: it is a file"):
         Store.create(tmp_path / "runs", "w", "s:1")
 
 
@@ -296,6 +296,9 @@ def test_a_damaged_plan_is_told(store):
 
 
 def test_a_verdict_that_is_missing_or_damaged_says_what_makes_it(store):
+    with pytest.raises(HistoryError, match=r"is not a run's folder: it has no plan\.json"):
+        store.read_verdict()
+    store.path("plan.json").write_text("{}")
     with pytest.raises(HistoryError, match='has no verdict yet: "schemaquake check'):
         store.read_verdict()
     for text in ("", "[]", '{"valid": true}', '{"valid": true, "checker": "c", "anomalies": [7], "stats": {}}'):

@@ -19,7 +19,7 @@ from schemaquake.harness.model.verdict import Doubt, Verdict
 from schemaquake.results.engines.engine import Local
 from schemaquake.results.runs.execution import FinishedRun
 from schemaquake.results.store.store import Store
-from schemaquake.results.swarm import one_seed, smallest
+from schemaquake.results.swarm import commands, one_seed, smallest
 from schemaquake.results.swarm.drawing import CHANGES, NEMESES, plan_of_seed, workloads_of
 from schemaquake.results.swarm.one_seed import row_of
 from schemaquake.results.swarm.reducing import reduced
@@ -370,3 +370,27 @@ def test_a_model_that_goes_round_in_a_circle_costs_one_seed(monkeypatch):
     assert (row["outcome"], row["findings"], row["doubt"]) == ("failed", [], "Endless: not done within 0 s of CPU time")
     monkeypatch.undo()
     assert one_seed.row_of(plan_of_seed(1, (FIVE,)))["outcome"] != "failed"
+
+
+# ── printed ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_one_seed_is_printed_as_one(tmp_path, capsys):
+    finding = {"id": "SQ-1", "anomaly": "lost-rows", "about": "Two clients", "seeds": 1, "statements": 1}
+    commands._print(
+        {
+            "seeds": 1,
+            "findings": [{**finding, "reduced": None, "command": "schemaquake run", "script": "a/reproduce.sh"}],
+            "doubts": [{"outcome": "unknown", "doubt": "late", "seeds": 1, "seed": 7, "command": "schemaquake run"}],
+            "outcomes": {"invalid": 1},
+            "coverage": {"passages": 2, "never": {}},
+            "cpu_seconds": 1.5,
+        },
+        tmp_path,
+    )
+    printed = capsys.readouterr().err
+    assert "lost-rows: Two clients (1 seed)" in printed
+    assert "a/reproduce.sh (1 statement)" in printed
+    assert "unknown: late (1 seed, the first 7)" in printed
+    assert "1 seed: 1 invalid; 1.5 s of CPU" in printed
+    assert "2 kinds of passages" in printed
