@@ -62,7 +62,8 @@ def find_standing_epochs(epochs: Mapping[str, list[Epoch]], case: Evidence) -> I
     """Yield a doubt for each node whose epoch grew by less than the changes that it acknowledged between two of its readings.
 
     Each change is an epoch of its own, later than all that the node had shown before it was asked, and the node has applied
-    it when it acknowledges it. While nodes become another release, not all of them keep a log yet.
+    it when it acknowledges it. A reading is recorded when it has ended, and began after the one before it had. While nodes become another
+    release, not all of them keep a log yet.
     """
     if case.notes.upgrades.operations:
         return
@@ -70,11 +71,12 @@ def find_standing_epochs(epochs: Mapping[str, list[Epoch]], case: Evidence) -> I
         acked = [one for one in case.changes.possible if one.node == node and surely_changed(one)]
         invoked = sorted(change.invoked for change in acked)
         completed = sorted(change.completed or change.invoked for change in acked)
-        # Of two readings at a and b, at least (answered before b) - (asked by a) changes lie between them. Which reading
-        # makes most of this is the one with the least (asked by a) - (its epoch).
+        # Of two readings a and b, at least (answered before b began) - (asked before a ended) changes lie between them. Which reading
+        # makes most of this is the one with the least (asked before a ended) - (its epoch).
         since, least = found[0], bisect_right(invoked, found[0].time) - found[0].epoch
         for before, now in pairwise(found):
-            owed = bisect_left(completed, now.time) - now.epoch
+            begins = max(before.time, case.begins.get((now.phase, node), 0))
+            owed = bisect_left(completed, begins) - now.epoch
             # One that went back is judged elsewhere, or was just started.
             if owed > least and now.epoch >= before.epoch:
                 text = f"{node} acknowledged {owed - least} more changes than epochs passed from {seconds(since.time)} (epoch {since.epoch}) to {seconds(now.time)} (epoch {now.epoch})"

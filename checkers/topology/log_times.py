@@ -21,6 +21,15 @@ from schemaquake.checkers.findings.explanation import seconds
 __all__ = ["list_untimely", "node_of_source", "read_epochs"]
 
 
+class ShownEpoch(NamedTuple):
+    """The epoch that a node showed in a reading that began and ended at these times (ns) of the run."""
+
+    begins: int
+    ends: int
+    node: str
+    epoch: int
+
+
 class _Entry(NamedTuple):
     """An entry that a node asked for between two times (ns) of the run."""
 
@@ -45,11 +54,11 @@ def list_untimely(entries: Mapping[int, str], evidence: Evidence) -> Iterator[st
             )
             return
         latest = entry if latest is None else max(latest, entry, key=lambda one: one.begins)
-    for time, node, shown in read_epochs(evidence):
-        early = next((entry for entry in dated if entry.epoch <= shown and entry.begins > time), None)
+    for shown in read_epochs(evidence):
+        early = next((entry for entry in dated if entry.epoch <= shown.epoch and entry.begins > shown.ends), None)
         if early is not None:
             yield (
-                f"{node} showed epoch {shown} at {seconds(time)}, and by its id {early.node} was asked for epoch {early.epoch} "
+                f"{shown.node} showed epoch {shown.epoch} at {seconds(shown.ends)}, and by its id {early.node} was asked for epoch {early.epoch} "
                 f"at {seconds(early.begins)} or later"
             )
             return
@@ -91,11 +100,14 @@ def _date(entries: Mapping[int, str], evidence: Evidence) -> Sequence[_Entry]:
     return sorted(found)
 
 
-def read_epochs(evidence: Evidence) -> Sequence[tuple[int, str, int]]:
-    """Read the epochs that nodes showed as (time in ns, node, epoch), in order of time."""
-    shown = (
-        (sighting.time, sighting.node, sighting.definition.get("epoch"))
-        for sighting in evidence.sightings("version")
-        if isinstance(sighting.definition, dict)
-    )
-    return [(time, node, epoch) for time, node, epoch in shown if epoch is not None]
+def read_epochs(evidence: Evidence) -> Sequence[ShownEpoch]:
+    """Read the epochs that nodes showed, in order of time; a reading of a node began after the one before it had ended."""
+    found: list[ShownEpoch] = []
+    last: dict[str, int] = {}
+    for sighting in evidence.sightings("version"):
+        epoch = sighting.definition.get("epoch") if isinstance(sighting.definition, dict) else None
+        if epoch is not None:
+            begins = max(last.get(sighting.node, 0), evidence.begins.get((sighting.phase, sighting.node), 0))
+            found.append(ShownEpoch(begins, sighting.time, sighting.node, epoch))
+        last[sighting.node] = sighting.time
+    return found

@@ -282,7 +282,7 @@ def _epoch_of_first_change(evidence: Evidence) -> int | None:
         if change.acknowledged and change.completed is not None and change.invoked > booted:
             acked[change.node] = min(change.completed, acked.get(change.node, change.completed))
     return min(
-        (epoch for time, node, epoch in read_epochs(evidence) if time > acked.get(node, time)),
+        (shown.epoch for shown in read_epochs(evidence) if shown.begins > acked.get(shown.node, shown.begins)),
         default=None,
     )
 

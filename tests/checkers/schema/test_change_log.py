@@ -401,9 +401,11 @@ TWO = [*created(910, "x"), *created(920, "y")]
     [
         pytest.param(TWO, [(900, 8), (950, 10)], True, id="an epoch for each change"),
         pytest.param(TWO, [(900, 8), (950, 12)], True, id="changes of others, too"),
-        pytest.param(TWO, [(900, 8), (950, 9)], "unknown", id="too few"),
-        pytest.param(TWO, [(900, 8), (918, 9), (922, 9), (950, 9)], "unknown", id="over several readings"),
-        pytest.param(TWO, [(912, 9), (950, 9)], "unknown", id="asked after the first reading alone"),
+        pytest.param(TWO, [(900, 8), (930, 9), (950, 9)], "unknown", id="too few"),
+        pytest.param(TWO, [(900, 8), (924, 9), (950, 9)], True, id="answered before the second was acknowledged"),
+        pytest.param(TWO, [(900, 8), (950, 9)], True, id="answered before it was recorded"),
+        pytest.param(TWO, [(900, 8), (918, 9), (922, 9), (930, 9), (950, 9)], "unknown", id="over several readings"),
+        pytest.param(TWO, [(912, 9), (930, 9), (950, 9)], "unknown", id="asked after the first reading alone"),
         pytest.param(TWO, [(912, 9), (950, 10)], True, id="one under way at the first reading"),
         pytest.param(TWO, [(900, 8), (922, 9)], True, id="one under way at the last reading"),
         pytest.param(
