@@ -25,7 +25,10 @@ def render_ticket(material: Material, reported: ReportedFinding, markup: Markup 
     """Render the text: its first line is the summary, and the description follows."""
     worst = reported.symptoms[0]
     system = system_name(str(material.plan.get("system", "")))
-    summary = shortened(f"[{system}] {worst.title}: {describe_cause(reported.finding.cause)}", _SUMMARY_MOST)
+    cause = describe_cause(reported.finding.cause)
+    # Where no statements are known to be the cause, it is described by its symptom.
+    what = cause if cause.startswith(worst.title) else f"{worst.title}: {cause}"
+    summary = shortened(f"[{system}] {what}", _SUMMARY_MOST)
     parts = [
         markup.bold(summary),
         *_steps(reported, markup),

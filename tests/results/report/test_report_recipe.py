@@ -232,3 +232,12 @@ def test_a_ticket_has_steps_frequency_and_asks_about_known_tickets():
     )
     for part in ("### Steps", "DROP TYPE sq_drop_type_000.u;", "5 of 5 races", "### Reported before?", "SQ-E3ZATWYL"):
         assert part in text
+
+
+def test_a_ticket_of_a_finding_without_statements_says_its_symptom_once():
+    run = broken_run()
+    gone = Anomaly(type="schema-disagreement", title="t", nodes=("n1", "n2"))
+    run = replace(run, verdict=Verdict(valid=False, checker="all", anomalies=(gone,)))
+    (finding,) = report_findings(run)
+    summary = render_ticket(run, finding).partition("\n")[0]
+    assert summary == r"**\[Cassandra 5.0.9\] Schema versions differ for good**"
