@@ -13,6 +13,7 @@ from schemaquake.harness.cli.options import FOLDER, NAME, NUMBER, RUNS, AsJson, 
 from schemaquake.harness.cli.sections import PUBLISH, add_command
 from schemaquake.harness.console import configure_logging, stderr, write_line
 from schemaquake.harness.errors import ExitCode, PlanError
+from schemaquake.results.wording import counted
 
 if TYPE_CHECKING:
     from schemaquake.results.corpus.asking import Question
@@ -128,7 +129,7 @@ def _judge(runs: list[str]) -> dict[str, Any]:
         if reason is not None:
             failed.append({"place": str(folder), "reason": reason})
             console.print(f"not judged: {folder}: {reason}", markup=False, style="yellow")
-    console.print(f"{judged:,} runs judged", markup=False)
+    console.print(f"{counted(judged, 'run')} judged", markup=False)
     return {"judged": judged, "not_judged": failed}
 
 
@@ -140,7 +141,10 @@ def _add(corpus: Any, runs: list[str], batch: int) -> dict[str, Any]:
         batches.append(one.commit.batch)
         added += one.commit.runs
         unread += one.unread
-        console.print(f"{one.commit.runs:,} runs, {one.commit.rows['operations']:,} operations committed", markup=False)
+        console.print(
+            f"{counted(one.commit.runs, 'run')}, {counted(one.commit.rows['operations'], 'operation')} committed",
+            markup=False,
+        )
         for place, reason in one.unread[:20]:
             console.print(f"not whole: {place}: {reason}", markup=False, style="yellow")
     if not batches:
@@ -158,7 +162,9 @@ def _tidy(corpus: Any, *, compact: bool, vacuum: float | None) -> dict[str, Any]
     if compact:
         made = corpus.compact()
         document["compacted"] = None if made is None else made.batch
-        stderr().print("one commit already" if made is None else f"{made.runs:,} runs in one commit", markup=False)
+        stderr().print(
+            "one commit already" if made is None else f"{counted(made.runs, 'run')} in one commit", markup=False
+        )
     if vacuum is not None:
         document["deleted"] = corpus.vacuum(int(vacuum * _HOUR_MS), int(time.time() * 1000))
         stderr().print(f"{len(document['deleted'])} folders and commits deleted", markup=False)

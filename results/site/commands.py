@@ -14,6 +14,7 @@ from schemaquake.harness.cli.options import FOLDER, RUNS, URL, AsJson, Curated, 
 from schemaquake.harness.cli.sections import PUBLISH, add_command
 from schemaquake.harness.console import configure_logging, stderr
 from schemaquake.harness.errors import ExitCode, PlanError
+from schemaquake.results.wording import counted
 
 __all__ = ["register"]
 
@@ -82,7 +83,8 @@ def _publish(
     for run, reason in published.unread:
         console.print(f"not read: {run}: {reason}", markup=False, style="yellow")
     console.print(
-        f"{published.index}: {published.findings} findings in {published.runs:,} runs, {published.written:,} files written",
+        f"{published.index}: {counted(published.findings, 'finding')} in {counted(published.runs, 'run')}, "
+        f"{counted(published.written, 'file')} written",
         markup=False,
     )
     raise typer.Exit(ExitCode.VALID)

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from schemaquake.harness.errors import HistoryError, PlanError
 from schemaquake.harness.model.plan import Plan
 from schemaquake.results.engines.engine import Engine
-from schemaquake.results.store.atomic import write_bytes
+from schemaquake.results.store.atomic import make_wanted_folder, write_bytes
 from schemaquake.results.store.store import write_table
 from schemaquake.results.swarm.drawing import plan_of_seed
 from schemaquake.results.swarm.one_seed import row_of
@@ -81,7 +81,7 @@ class Swarm:
                 )
         elif folder.exists() and any(folder.iterdir()):
             raise PlanError(f"{folder} is not empty, and has no sweep")
-        folder.mkdir(parents=True, exist_ok=True)
+        make_wanted_folder(folder)
         write_bytes(head, orjson.dumps(document, option=orjson.OPT_INDENT_2))
         return cls(folder, order)
 

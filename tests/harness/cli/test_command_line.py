@@ -213,6 +213,11 @@ WRONG = [
         ["swarm", "--seeds", "0:2", "--folder", __file__],
         "is a file: name the folder of the sweep",
     ),
+    (
+        "a sweep into a folder that cannot be",
+        ["swarm", "--seeds", "0:2", "--folder", "/dev/null/sweep"],
+        "cannot make the folder /dev/null/sweep",
+    ),
     ("replicas that end before they begin", ["quorums", "--replicas", "5:3"], "--replicas 5:3: FROM and TO are 1 to 9"),
     ("less than no joins", ["placements", "--joins", "-1"], "--joins must be at least 0, not -1"),
     ("a layout there is not", ["placements", "--layout", "ring"], "--layout is one of simple, "),

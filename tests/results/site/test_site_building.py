@@ -17,7 +17,9 @@ from bundles import RUN, judged_run
 from hostile_pages import Page
 from places import ROOT
 from site_runs import EVIL, further_run, held
+from typer.testing import CliRunner
 
+from schemaquake.harness.cli.command_line import application
 from schemaquake.harness.errors import PlanError
 from schemaquake.harness.sealed_json import dump_sealed, load_sealed
 from schemaquake.results.findings.curation import Curated, Curation
@@ -83,6 +85,12 @@ def test_every_page_has_one_policy_and_the_scripts_of_the_site(site):
         assert not [
             name for _, attributes in page.elements for name in attributes if name.startswith("on") or name == "style"
         ]
+
+
+def test_a_site_of_one_run_is_said_to_be_of_one(runs, tmp_path):
+    done = CliRunner().invoke(application(), ["publish", str(runs / "again"), "--to", str(tmp_path / "site")])
+    assert done.exit_code == 0
+    assert " in 1 run, " in done.stderr
 
 
 def test_a_page_of_a_finding_has_what_a_reader_decides_by(site):
