@@ -54,6 +54,9 @@ _OF_COLUMNS: Final = frozenset(
     }
 )
 """Options that follow from what a table is, not from a default."""
+_OF_COLUMN_CHANGES: Final = frozenset({"add-column", "drop-column", "rename-column"})
+_ARRIVES_NS: Final = 10_000_000_000
+"""How long after its acknowledgement a change may reach another node, for a reading in its middle to be excused."""
 _OF_EVERY_RELEASE: Final[Mapping[str, JSON]] = {
     "comment": "",
     "crc_check_chance": 1.0,
@@ -287,13 +290,15 @@ def _find_other_table_on_the_way(case: Evidence, parts: PossibleParts) -> Iterat
     """Yield a doubt for each table that was shown once with other options of its columns than whenever it had the same columns.
 
     They are compared with the final readings of the table, and if there are none, with what most readings on the way show.
-    Left out: a table that two operations may have created, as each may have been of another kind.
+    Left out: a table that two operations may have created, as each may have been of another kind, and a reading in which a change of
+    its columns may have arrived, where the node's next one shows the table otherwise: its columns are read after its options.
     """
     shown: dict[tuple[SchemaObject, bytes], list[tuple[Sight, Mapping[str, str]]]] = {}
     for sight in _relations_on_the_way(case, parts):
         assert sight.definition is not None
         subject = sight.subject
-        if sight.place.side == "disk" and subject.kind == "table" and len(case.changes.creates(subject)) == 1:
+        is_judged = sight.place.side == "disk" and subject.kind == "table" and len(case.changes.creates(subject)) == 1
+        if is_judged and not (sight.corrected and _may_change_columns(parts.operations(subject), sight)):
             columns, options = _split_off_columns(sight.definition, parts.operations(subject))
             shown.setdefault((subject, columns), []).append((sight, options))
     if not any(options for sights in shown.values() for _, options in sights):
@@ -316,6 +321,16 @@ def _find_other_table_on_the_way(case: Evidence, parts: PossibleParts) -> Iterat
                     "with the same columns"
                 )
                 yield Doubt("unread", text, (subject.key,))
+
+
+def _may_change_columns(changes: Sequence[PairedOperation], sight: Sight) -> bool:
+    """Tell if a change of a table's columns may have reached the node while it was read."""
+    return any(
+        change.f in _OF_COLUMN_CHANGES
+        and change.invoked <= sight.ends
+        and (change.completed is None or change.type == "info" or change.completed + _ARRIVES_NS >= sight.begins)
+        for change in changes
+    )
 
 
 def _find_other_keys_on_the_way(case: Evidence, parts: PossibleParts) -> Iterator[Doubt]:

@@ -318,6 +318,8 @@ class _Judge:
             is_torn = shown.torn and sight.corrected
             if odd is not None and is_torn and shown.part.aspect == "columns" and (is_new or self._is_going(sight)):
                 continue  # its row came before its columns, or goes after them
+            if odd is not None and is_torn and self._is_just_going(sight):
+                continue
             if odd is not None and is_torn:
                 text = f"{sight.place.node} showed it without {shown.name} at {seconds(sight.ends)}, perhaps in the middle of a change"
                 yield Doubt("undecided", text, (sight.subject.key,))
@@ -327,6 +329,13 @@ class _Judge:
     def _is_going(self, sight: Sight) -> bool:
         """Tell if a removal of the object had begun."""
         return any(one.invoked <= sight.ends for one in find_removals(self._case.changes, sight.subject))
+
+    def _is_just_going(self, sight: Sight) -> bool:
+        """Tell if a removal of the object was under way while it was read: its columns go one after the other."""
+        return any(
+            one.invoked <= sight.ends and (one.type == "info" or one.completed is None or one.completed >= sight.begins)
+            for one in find_removals(self._case.changes, sight.subject)
+        )
 
     def _judge_part(self, sight: Sight, known: _Known, shown: ShownPart) -> _Odd | None:
         if shown.fault:

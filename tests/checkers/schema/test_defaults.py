@@ -224,6 +224,41 @@ def test_what_follows_from_the_columns_is_compared_only_with_the_same_columns(na
     assert other_on_the_way(odd, {}, {}, history=another) == [], "each CREATE may have made another kind of table"
 
 
+@pytest.mark.parametrize(
+    ("change", "next_one", "count"),
+    [
+        (("@30 p9 n1 invoke add-column k.t c:int", "@33 p9 n1 ok"), True, 0),
+        (("@30 p9 n1 invoke add-column k.t c:int", "@31 p9 n1 ok"), True, 0),  # it reaches other nodes later
+        (("@30 p9 n1 invoke add-column k.t c:int", "@31 p9 n1 info Timeout"), True, 0),
+        (("@30 p9 n1 invoke drop-column k.t c", "@33 p9 n1 ok"), True, 0),
+        (("@30 p9 n1 invoke add-column k.t c:int", "@33 p9 n1 ok"), False, 1),  # the node keeps to it
+        (("@50 p9 n1 invoke add-column k.t c:int", "@51 p9 n1 ok"), True, 1),
+        (("@30 p9 n1 invoke alter-options k.t comment=x", "@33 p9 n1 ok"), True, 1),
+    ],
+)
+def test_a_reading_in_the_middle_of_a_change_of_columns_has_them_without_what_follows(
+    change: Sequence[str], *, next_one: bool, count: int
+) -> None:
+    """n2 is read while column c arrives: with the column, and with options that were read before it."""
+
+    def row(comparator: str) -> str:
+        options = {**OPTIONS, **THRIFT, "comparator": comparator}
+        return orjson.dumps({"columns": {"a": A, "c": C}, "options": options}).decode()
+
+    def shown(at: int, version: str, comparator: str) -> list[str]:
+        return [
+            f"@{at} running n2 version {version} {{}}",
+            f"@{at} running n2 keyspace k",
+            f"@{at} running n2 table k.t id=3 {row(comparator)}",
+        ]
+
+    finals = [f"settled n1,n2 table k.{name} id={number} {row('new')}" for number, name in enumerate("rst", 1)]
+    running = [*shown(32, "v1", "old"), *(shown(34, "v2", "new") if next_one else [])]
+    records = judged([*KEYSPACE, *TABLES, *change], ["settled n1,n2 keyspace k", *finals, *running])
+    doubts = [doubt for doubt in Defaults().check(records, limit_s=5).doubts if "same columns" in doubt.text]
+    assert len(doubts) == count
+
+
 def test_an_old_table_keeps_dropped_collections_in_what_compares_its_columns() -> None:
     """1.2 and 2.0 add each collection to the comparator of its table, and take none out of it."""
     added, odd = ("@20 p9 n1 invoke add-column k.t d:set<int>", "@21 p9 n1 ok"), {"comparator": "CompositeType"}

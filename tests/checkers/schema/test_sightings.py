@@ -216,6 +216,20 @@ def test_a_table_of_which_only_the_key_was_read_may_be_torn_if_the_next_reading_
     assert one.evidence["part"] == "column c"
 
 
+@pytest.mark.parametrize(
+    ("drop", "valid"),
+    [
+        (("@28 p9 n1 invoke drop-table k.t", "@35 p9 n1 ok"), True),
+        (("@28 p9 n1 invoke drop-keyspace k", "@35 p9 n1 ok"), True),
+        (("@28 p9 n1 invoke drop-table k.t", "@29 p9 n1 info Timeout"), True),
+        (("@50 p9 n1 invoke drop-table k.t", "@55 p9 n1 ok"), False),  # nobody had asked for it
+    ],
+)
+def test_a_table_goes_column_by_column(drop: Sequence[str], valid: bool) -> None:
+    rows = ["@19 running n3 version v", f"@30 running n3 {table('a:int*')}", "@40 running n3 table k.t gone"]
+    assert verdict(drop, [*rows, "@41 running n3 version w"]).valid == valid
+
+
 @pytest.mark.parametrize(("comment", "odd"), [("x", None), ("y", None), ("z", "unexplained-sighting")])
 def test_options_of_a_row_are_judged_although_its_columns_were_not_read_yet(comment: str, odd: str | None) -> None:
     """The row of a table comes before its columns, in the middle of its CREATE."""

@@ -236,7 +236,13 @@ def test_founders_that_are_started_after_the_setup_join_as_part_of_the_run(at, v
     raced = change("create-table", 40, name="u", columns=[["k", "int", "partition_key"]])
     entries = [[1, "1", "a"], [2, "4", "b"], [3, "4", "c"], [4, "5", "d"], [5, "4", "e"], [6, "4", "f"]]
     entries[at - 1][1] = "5"
-    seen = [epoch("n1", 3, 22), epoch("n1", 3, 35), epoch("n1", 5, 42), epoch("n1", 5, 44), log("n1", entries, "settled")]
+    seen = [
+        epoch("n1", 3, 22),
+        epoch("n1", 3, 35),
+        epoch("n1", 5, 42),
+        epoch("n1", 5, 44),
+        log("n1", entries, "settled"),
+    ]
     assert judged_run([*ASKED, second, *raced, RUN[-1]], *seen).valid == valid
 
 
