@@ -87,7 +87,8 @@ def _maker(evidence: Evidence, change: PairedOperation) -> PairedOperation | Non
         return None
     if len(creates) > 1 or len(makers) != 1 or any(one.invoked <= change.completed for one in removals):
         return None
-    return makers[0] if certainly_applied(makers[0]) and makers[0].entirely_before(change) else None
+    (maker,) = makers
+    return maker if certainly_applied(maker) and maker.entirely_before(change) else None
 
 
 def _gives(change: PairedOperation, column: str) -> bool:

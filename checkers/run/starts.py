@@ -90,7 +90,7 @@ def starts_at_most(notes: Notes, nodes: Collection[str]) -> Mapping[str, int | N
         elif event["f"] == "fault-begins":
             if traits_of(value.get("nemesis", "")).effect in _DOWN:
                 counts.update(node for node in nodes if node in (value.get("nodes") or ()))
-        elif "becomes" in value and event["type"] != "invoke":
+        elif "becomes" in value:  # the end of an operation: what is only asked for has no attempts
             for one in (value.get("effect") or {}).get("attempts") or ():
                 if may_start(one):
                     counts.update(nodes if one.get("node") is None else [one["node"]])

@@ -247,7 +247,7 @@ def _is_undeleted(
     case: Evidence, table: _Table, phase: str, node: str, phases: Collection[str], read: Collection[tuple[str, str]]
 ) -> bool:
     """Tell if a node should have deleted the rows of a former life by this reading. `phases`: the readings that have them."""
-    if phase == PHASES[1] and (PHASES[0], node) in read and PHASES[0] not in phases:
+    if (PHASES[0], node) in read and PHASES[0] not in phases:
         return True  # nothing writes rows of it while servers are only started again
     settled, begins = (case.begins.get((each, node)) for each in (PHASES[0], phase))
     ends = [settled if drop.type == "info" else drop.completed for drop in table.drops]

@@ -35,7 +35,7 @@ def test_every_other_module_has_a_folder_of_tests() -> None:
         assert all((ROOT / tests).exists() for tests in MUTANTS["tests_of"](module, KNOWN)), module
 
 
-@pytest.mark.parametrize("entry", KNOWN["argued"], ids=lambda entry: entry["after"])
+@pytest.mark.parametrize("entry", KNOWN["argued"], ids=lambda entry: f"{entry['module']}: {entry['after']}")
 def test_what_was_argued_away_is_still_in_its_module_and_has_a_reason(entry: dict[str, str]) -> None:
     modules = MUTANTS["list_modules"]() if entry["module"] == "*" else [entry["module"]]
     assert any(entry["before"] in (ROOT / module).read_text(encoding="utf-8") for module in modules)

@@ -19,9 +19,9 @@ OWN = {
 }
 
 
-def copied(lines: Sequence[str], phase: str = "settled") -> Sequence[str]:
-    """What is said of these readings, as readings of that phase."""
-    rows = [{**row, "phase": phase} for row in observed(*lines).to_pylist()]
+def copied(lines: Sequence[str], phase: str | None = None) -> Sequence[str]:
+    """What is said of these readings, as readings of that phase if one is given."""
+    rows = [{**row, "phase": phase or row["phase"]} for row in observed(*lines).to_pylist()]
     return list(find_copied_readings(Evidence(HISTORY.empty_table(), pa.Table.from_pylist(rows, schema=OBSERVATIONS))))
 
 
@@ -52,3 +52,16 @@ def test_a_final_reading_with_one_instant_is_told_by_it_unless_all_nodes_have_it
     assert len(copied([*ONCE, *copy])) == 1
     assert copied([*ONCE[:2], *copy]) == []
     assert copied([*ONCE, *copy], "running") == []
+    assert len(copied([*ONCE, *copy], "restarted")) == 1
+
+
+@pytest.mark.parametrize("phases", [("settled", "running"), ("restarted", "settled")])
+def test_all_nodes_of_a_phase_are_those_that_were_read_in_it(phases: tuple[str, str]) -> None:
+    alike = [line.replace("settled", phases[0]) for line in ONCE[:2]]
+    rest = [line.replace("settled", phases[1]) for line in OWN["n3"]]
+    assert copied([*alike, *(line.replace("n1", "n2") for line in alike), *rest]) == []
+
+
+def test_two_readings_of_one_node_are_no_copies() -> None:
+    twice = (line.replace("settled", "settled#1") for line in OWN["n1"])
+    assert copied([*OWN["n1"], *twice, OWN["n2"][0].replace("@103", "@100"), *OWN["n2"][1:]]) == []

@@ -34,6 +34,51 @@ def test_one_that_need_not_know_it_yet_may_refuse() -> None:
     for odd in (AGREED.replace("true", "false"), AGREED.replace("0.01", "0.02"), AGREED.replace('"n2"', '"n3"')):
         assert denials(*MADE, odd, *DENIED, *DROPPED) == []
     assert denials(*MADE, AGREED.replace("@30", "@51"), *DENIED, *DROPPED) == []
+    other = [line.replace("n1", "n2") for line in MADE]
+    assert denials(*other, *(line.replace("n2", "n1") for line in DENIED), *DROPPED) == []
+
+
+@pytest.mark.parametrize("agreed", [AGREED.replace("0.01", "0.018"), AGREED.replace("@30", "@50")])
+def test_a_wait_for_agreement_may_begin_with_the_answer_and_end_with_the_question(agreed: str) -> None:
+    assert len(denials(*MADE, agreed, *DENIED, *DROPPED)) == 1
+
+
+def test_an_agreement_that_was_there_at_once_says_nothing_of_later_changes() -> None:
+    at_once = AGREED.replace("0.01", "0")
+    assert len(denials(*MADE, at_once, *DENIED, *DROPPED)) == 1
+    late = [line.replace("@10", "@33").replace("@12", "@35") for line in MADE]
+    assert denials(*late, at_once, *DENIED, *DROPPED) == []
+
+
+@pytest.mark.parametrize(("answered", "count"), [(49, 1), (51, 0)])
+def test_what_was_answered_after_the_question_need_not_be_known(answered: int, count: int) -> None:
+    made = [line.replace("n2", "n1") for line in DENIED]
+    assert len(denials(MADE[0], f"@{answered} p0 n1 ok", *made, *DROPPED)) == count
+
+
+def test_each_refusal_is_judged_by_itself() -> None:
+    unknown = [line.replace("p1", "p3").replace("t c", "t z").replace(" c ", " z ") for line in DENIED]
+    (said,) = denials(*MADE, AGREED, *unknown, *DENIED, *DROPPED)
+    assert "column c of k.t" in said
+
+
+ADDED = ("@10 p8 n1 invoke add-column k.t c:int", "@12 p8 n1 ok")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (),  # the table is older than the history
+        ("@5 p0 n1 invoke create-table k.t a:int* b:int d:int", "@6 p0 n1 ok"),
+        (
+            *("@13 p0 n1 invoke add-column k.t b:int", "@14 p0 n1 ok"),
+            *("@15 p0 n1 invoke add-column k.t d:int", "@16 p0 n1 ok"),
+        ),
+    ],
+)
+def test_a_column_that_was_added_is_known_whatever_else_the_table_has(lines: Sequence[str]) -> None:
+    assert len(denials(*lines, *ADDED, AGREED, *DENIED, *DROPPED)) == 1
+    assert denials(*lines, ADDED[0], "@12 p8 n1 info timed out", AGREED, *DENIED, *DROPPED) == []
 
 
 def test_one_that_made_it_knows_it() -> None:
@@ -47,8 +92,25 @@ LIVE = "@40 running n2 live k.t CREATE TABLE k.t (a int PRIMARY KEY, c int)"
 def test_one_that_showed_it_knows_it() -> None:
     (said,) = denials(*MADE, *DENIED, *DROPPED, observations=[LIVE])
     assert "n2 had shown it at 0.040 s" in said
-    for odd in (LIVE.replace("n2", "n1"), LIVE.replace("@40", "@51"), LIVE.replace(", c int", "")):
+    assert len(denials(*MADE, *DENIED, *DROPPED, observations=[LIVE.replace("@40", "@50")])) == 1
+    others = [LIVE.replace(f" {place} ", f" {other} ") for place, other in (("n2", "n1"), ("n2", "n3"))]
+    others += [LIVE.replace("k.t", f"k.{other}") for other in ("s", "u")]
+    for odd in (*others, LIVE.replace("@40", "@51"), LIVE.replace(", c int", "")):
         assert denials(*MADE, *DENIED, *DROPPED, observations=[odd]) == []
+
+
+@pytest.mark.parametrize(
+    ("shown", "count"),
+    [
+        ([LIVE], 1),
+        ([LIVE.replace("TABLE k.t", "TABLE k.s")], 0),  # its statement is that of another table
+        ([LIVE.replace("CREATE TABLE", "HERE IS")], 0),
+        ([LIVE, "@45 running n2 live k.t gone table"], 0),
+    ],
+)
+def test_one_that_showed_an_object_knows_it(shown: Sequence[str], count: int) -> None:
+    denied = ("@50 p1 n2 invoke drop-table k.t", f"@52 p1 n2 fail {NO_TABLE}")
+    assert len(denials(*MADE, *denied, observations=shown)) == count
 
 
 FAULT = '@{} -- info fault-{} {{"id": 1, "nemesis": "partition", "nodes": ["n2"]}}'
@@ -59,13 +121,14 @@ FAULT = '@{} -- info fault-{} {{"id": 1, "nemesis": "partition", "nodes": ["n2"]
     [
         ("@45 p2 n3 invoke drop-column k.t c", "@70 p2 n3 info timed out"),
         ("@51 p2 n3 invoke drop-column k.t c", "@70 p2 n3 ok"),
+        ("@52 p2 n3 invoke drop-column k.t c", "@70 p2 n3 ok"),
         ("@45 p2 n3 invoke rename-column k.t c>d", "@46 p2 n3 ok"),
         ("@45 p2 n3 invoke drop-table k.t", "@46 p2 n3 info timed out"),
         ("@45 p2 n3 invoke drop-keyspace k", "@46 p2 n3 ok"),
         ('@45 p2 n3 invoke cql k {"statement": "ALTER TABLE t DROP c"}', "@46 p2 n3 ok"),
         ("@45 p2 n3 invoke create-table k.t a:int*", "@46 p2 n3 info timed out"),  # the table may be that one's
         ("@11 p2 n3 invoke add-column k.t c:int", "@13 p2 n3 info timed out"),
-        ('@40 -- n2 info node-start {"phase": "fault", "served": true}',),
+        *((f'@{at} -- n2 info node-start {{"phase": "fault", "served": true}}',) for at in (30, 40, 52)),
         (FAULT.format(40, "begins"),),
         ('@40 -- invoke repair {"operation": 1, "nodes": ["n2"], "becomes": {}}',),
         ('@1 -- info run-planned {"kills": true}',),
@@ -81,7 +144,9 @@ def test_what_may_have_removed_or_hidden_it_explains_the_refusal(lines: Sequence
         ("@45 p2 n3 invoke drop-column k.t c", "@46 p2 n3 fail InvalidRequest: no"),
         ("@45 p2 n3 invoke drop-table k.s", "@46 p2 n3 ok"),
         ('@40 -- n1 info node-start {"phase": "fault", "served": true}',),
+        ('@40 -- n3 info node-start {"phase": "fault", "served": true}',),
         ('@20 -- n2 info node-start {"phase": "fault", "served": true}',),
+        ('@53 -- n2 info node-start {"phase": "fault", "served": true}',),
         (FAULT.format(15, "begins"), FAULT.format(20, "ends")),
     ],
 )
@@ -123,11 +188,16 @@ def test_every_kind_of_object_may_be_denied(made: str, dropped: str, error: str)
 
 
 def test_a_function_of_other_arguments_is_another_one() -> None:
-    def asked(*arguments: str) -> Sequence[str]:
+    def asked(*arguments: str, agreed: str = AGREED, observations: Sequence[str] = ()) -> Sequence[str]:
         made = {"name": "f", "arguments": [["x", "int"]], "returns": "int", "language": "java", "body": "return x;"}
-        lines = [f"@10 p0 n1 invoke create-function k.f {json.dumps(made)}", "@12 p0 n1 ok", AGREED]
+        lines = [f"@10 p0 n1 invoke create-function k.f {json.dumps(made)}", "@12 p0 n1 ok", agreed]
         dropped = f"@50 p1 n2 invoke drop-function k.f {json.dumps({'arguments': [['x', each] for each in arguments]})}"
-        return denials(*lines, dropped, "@52 p1 n2 fail InvalidRequest: Function 'k.f' doesn't exist")
+        refused = "@52 p1 n2 fail InvalidRequest: Function 'k.f' doesn't exist"
+        return denials(*lines, dropped, refused, observations=observations)
 
     assert len(asked("int")) == 1
     assert asked("text") == []
+    assert asked("ascii") == []
+    statement = "CREATE FUNCTION k.f(x int) CALLED ON NULL INPUT RETURNS int LANGUAGE java AS 'return x;'"
+    shown = f"@40 running n2 live k.f(int) {json.dumps({'kind': 'function', 'statement': statement})}"
+    assert asked("int", agreed=AGREED.replace("true", "false"), observations=[shown]) == []

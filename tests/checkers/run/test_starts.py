@@ -49,6 +49,10 @@ def strange(*lines: str) -> Sequence[str]:
         (died("n2"), start("n2", 32, "fault")),
         (died("n2"), start("n2", 32, "fault", served=False)),
         (start("n3", 25, "boot"),),  # started once the first node has the schema
+        *((start("n3", at, name),) for at, name in ((10, "boot"), (29, "boot"), (50, "restart"), (59, "restart"))),
+        (died("n2"), start("n2", 30, "fault")),
+        (died("n2"), died("n2", 33), start("n2", 32, "fault"), start("n2", 39, "fault")),
+        (start("n3", 45, "operation"),),
     ],
 )
 def test_starts_with_a_reason_are_sound(lines: Sequence[str]) -> None:
@@ -61,6 +65,13 @@ def test_starts_with_a_reason_are_sound(lines: Sequence[str]) -> None:
         ((start("n2", 32, "fault"),), "n2 was started again after the faults"),
         ((died("n1"), start("n2", 32, "fault")), "n2 was started again after the faults"),
         ((died("n2"),), "the process of n2 ended"),
+        ((died("n2"), died("n2", 33), start("n2", 32, "fault")), "the process of n2 ended"),
+        ((died("n2"), start("n2", 32, "fault"), start("n2", 33, "fault")), "n2 was started again after the faults"),
+        ((start("n3", 9, "boot"),), "is noted as one of phase boot, and was at another time"),
+        ((start("n3", 30, "boot"),), "is noted as one of phase boot, and was at another time"),
+        ((start("n3", 49, "restart"),), "is noted as one of phase restart, and was at another time"),
+        ((start("n3", 60, "restart"),), "is noted as one of phase restart, and was at another time"),
+        ((start("n3", 55, "repair"),), "a note of a start of n3 does not say in which phase it was"),
         ((died("n2"), start("n2", 22, "fault")), "is noted as one of phase fault, and was at another time"),
         ((start("n2", 13, "boot"),), "2 starts of n2 are noted in phase boot"),
         ((start("n2", 53, "restart"),), "2 starts of n2 are noted in phase restart"),
@@ -72,16 +83,28 @@ def test_a_start_without_a_reason_and_a_reason_without_a_start_are_doubts(lines:
     assert any(said in text for text in strange(*lines))
 
 
+def test_a_phase_that_did_not_end_has_all_later_starts() -> None:
+    lines = [line for line in CLEAN if not line.startswith("@59")]
+    assert not list(find_strange_starts(Evidence.of(judged([*lines, start("n3", 70, "restart")]))))
+    never = [line for line in CLEAN if not line.startswith(("@50", "@59"))]
+    assert len(list(find_strange_starts(Evidence.of(judged(never))))) == 2
+
+
 def test_runs_of_0_1_do_not_say_why_nodes_were_started() -> None:
     lines = [line for line in CLEAN if line != PLANNED]
     assert not list(find_strange_starts(Evidence.of(judged([*lines, start("n2", 32, "fault")]))))
 
 
-def fault(nemesis: str, at: int = 40, *, node: str = "n2", healed: bool = True) -> list[str]:
-    value = {"id": 1, "nemesis": nemesis, "nodes": [node]}
-    back = {"observed": True, "nodes": {node: {"seconds": 1.5, "after": "running"}}}
+BACK = {"seconds": 1.5, "after": "running"}
+
+
+def fault(
+    nemesis: str, at: int = 40, *, node: str = "n2", healed: bool = True, state: object = BACK, lasts: int = 2
+) -> list[str]:
+    value = {"id": 1 + at, "nemesis": nemesis, "nodes": [node]}
+    back = {"observed": True, "nodes": {node: state}}
     begin = f"@{at} -- info fault-begins {json.dumps(value)}"
-    return [begin, f"@{at + 2} -- info fault-ends {json.dumps({**value, 'effect': back})}"] if healed else [begin]
+    return [begin, f"@{at + lasts} -- info fault-ends {json.dumps({**value, 'effect': back})}"] if healed else [begin]
 
 
 def operation(outcome: str, *attempts: dict[str, Any], at: int = 40) -> list[str]:
@@ -127,6 +150,32 @@ STARTED = {"outcome": "ok", "command": "start replacing n2", "node": "n2"}
         (operation("fail", STARTED), 2, None),
         ([*fault("kill", 38), *operation("ok", STARTED, at=39)], 2, 4),  # one may have left the start to the other
         ([*fault("kill", 30), *operation("ok", STARTED)], 3, 4),
+        ([*fault("kill", 40), *operation("ok", STARTED, at=42)], 2, 4),
+        ([*fault("kill", 40), *operation("ok", STARTED, at=43)], 3, 4),
+        ([*fault("kill", 40), *operation("ok", STARTED, at=39)], 2, 4),
+        ([*fault("kill", 40), *operation("ok", STARTED, at=38)], 3, 4),
+        ([*fault("kill", 40), operation("ok", at=39)[0]], 2, 3),  # it never ended
+        ([*fault("pause", 36, node="n1", lasts=6), *fault("kill", 40), *operation("ok", STARTED, at=37)], 3, 4),
+        ([*fault("pause", 36, lasts=9), *fault("kill", 40), *operation("ok", STARTED, at=37)], 3, 4),
+        ([*fault("kill", 33), *fault("kill", 40), *operation("ok", STARTED, at=37)], 4, 5),
+        (fault("kill", state={**BACK, "after": "dead"}), 2, 3),
+        (fault("kill", state={**BACK, "after": "stopped"}), 2, 3),
+        (fault("kill", state={"after": "running"}), 2, 3),  # it does not say that it was started
+        (fault("kill", state="running"), 2, 3),
+        ([fault("kill")[0], fault("kill")[1].replace('"effect": {', '"effect": [], "other": {')], 2, 3),
+        ([line.replace("fault-ends", "fault-failed") for line in fault("kill")], 2, None),
+        ([line.replace("fault-ends", "fault-begins") for line in fault("kill")], 2, 4),
+        (['@40 -- info fault-failed {"id": 1, "nemesis": "kill"}'], 2, None),
+        (['@40 -- info fault-failed {"id": 1, "nemesis": "kill", "nodes": ["n1"]}'], 2, 2),
+        (operation("ok", {key: STARTED[key] for key in ("outcome", "command")}), 2, 3),
+        (operation("ok", {**STARTED, "node": "n1", "command": "install all the files"}), 2, None),
+        (operation("ok", {**STARTED, "node": "n1", "command": "start n1, install"}), 2, 2),
+        ([line.replace('"attempts": []', '"attempts": ["start n2"]') for line in operation("ok")], 2, None),
+        ([line.replace('"attempts": []', '"seconds": 1') for line in operation("ok")], 2, None),
+        (operation("ok")[:1], 2, 2),  # it is asked for, and did nothing yet
+        ([start(node, 41, "fault") for node in ("n1", "n3")], 2, 2),
+        ([start("n2", 41, "operation")], 3, 2),  # counted by its operation's attempts
+        ([start("n2", 51, "restart", served=False)], 2, 3),
     ],
 )
 def test_starts_are_counted_by_their_reasons(lines: Sequence[str], least: int, most: int | None) -> None:

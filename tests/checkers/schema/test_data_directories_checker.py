@@ -118,6 +118,24 @@ def test_a_table_that_memory_lacks_was_never_opened_and_needs_no_directory(memor
     assert [(doubt.kind, doubt.objects) for doubt in judgement.doubts] == [("unread", ("k.t",))]
 
 
+def test_a_memory_that_could_not_be_read_does_not_say_that_a_table_was_never_opened() -> None:
+    other = ("settled n1,n2 table k.s id=bb a:int*", "settled n1,n2 data-directory k.s id=bb " + PLAIN)
+    unread = 'settled n1,n2 version vv {"memory": "statements", "memory_error": "OperationTimedOut"}'
+    judgement = verdict(CREATE, [unread, *SCHEMA, *other, f"settled n1 data-directory k.t id=aa {PLAIN}", MEMORY])
+    assert [(doubt.kind, doubt.objects) for doubt in judgement.doubts] == [("unread", ("k.t",))]
+
+
+def test_a_table_without_an_id_has_no_directory_that_could_be_missed() -> None:
+    assert verdict(CREATE, [*SCHEMA, "settled n1,n2 table k.s a:int*", *KEPT]).valid is True
+
+
+def test_tables_that_the_time_does_not_reach_are_left_undecided() -> None:
+    history = [*CREATE, *(line.replace("k.t", "k.s") for line in RIVAL)]
+    judgement = DataDirectories().check(judged(history, [*SCHEMA, *KEPT, *STRANGE]), limit_s=-1)
+    assert [doubt.kind for doubt in judgement.doubts] == ["time"]
+    assert judgement.valid == "unknown"
+
+
 def test_directories_are_judged_in_the_final_phases_alone() -> None:
     passing = ("running n1 data-directory k.t id=bb " + PLAIN, "running n1 data-directory k.t id=aa " + DROPPED)
     assert verdict(CREATE, [*SCHEMA, *KEPT, *passing]).valid is True
@@ -146,6 +164,12 @@ def test_rows_under_another_id_than_the_schema_has_are_an_anomaly() -> None:
     found = finding(CREATE, [*SCHEMA, *disks])
     assert found.type == "divided-data-directory"
     assert found.nodes == ("n2",)
+    assert "k.t had one life between" in found.explanation
+
+
+def test_nodes_with_divided_tables_come_in_order() -> None:
+    disks = [f"@{at} settled {node} data-directory k.t id=bb {PLAIN}" for node, at in (("n2", 10000), ("n1", 10001))]
+    assert [each["node"] for each in finding(CREATE, [*SCHEMA, *disks]).evidence] == ["n1", "n2"]
 
 
 def test_each_phase_is_held_against_its_own_reading() -> None:
@@ -188,6 +212,27 @@ def test_a_refused_drop_explains_nothing_and_is_told() -> None:
     assert "every DROP was refused" in found.explanation
 
 
+def test_the_last_two_refused_drops_of_the_table_are_told() -> None:
+    refused = [
+        f"@{5 + at + ends} p{at} n1 {'fail InvalidRequest: no' if ends else f'invoke {change}'}"
+        for at, change in zip(
+            range(0, 24, 2),
+            [
+                *("drop-keyspace k", "drop-table k.t", "drop-view k.t"),
+                *("drop-table k.s", "drop-table l.t", "drop-table j.t", "drop-keyspace l", "drop-keyspace j"),
+                *("drop-type k.t", "add-column k.t c:int"),
+            ],
+            strict=False,
+        )
+        for ends in (0, 1)
+    ]
+    snapshot = "settled n2 data-directory k.t id=bb " + DROPPED
+    assert finding([*CREATE, *refused], [*SCHEMA, *KEPT, snapshot]).ops == (0, 4, 6)
+    found = finding([*CREATE, *refused[6:]], [*SCHEMA, *KEPT, snapshot])
+    assert found.ops == (0,)
+    assert "refused" not in found.explanation
+
+
 @pytest.mark.parametrize(
     "drop",
     [
@@ -208,7 +253,9 @@ def test_one_drop_explains_one_old_directory() -> None:
     drop = ("@5 p0 n1 invoke drop-table k.t", "@6 p0 n1 ok")
     old = [f"settled n2 data-directory k.t id={table_id} {PLAIN}" for table_id in ("bb", "cc")]
     assert verdict([*CREATE, *drop], [*SCHEMA, *KEPT, *old[:1]]).anomalies == ()
-    assert finding([*CREATE, *drop], [*SCHEMA, *KEPT, *old]).type == "divided-data-directory"
+    found = finding([*CREATE, *drop], [*SCHEMA, *KEPT, *old])
+    assert found.type == "divided-data-directory"
+    assert "at most 2 lives" in found.explanation
 
 
 def test_a_view_may_go_with_its_base() -> None:
@@ -279,14 +326,16 @@ def test_a_directory_of_a_former_life_does_not_come_with_a_restart(phases: str, 
     assert [doubt.objects for doubt in judgement.doubts] == ([("k.t",)] if valid == "unknown" else [])
 
 
-def rows_kept(phases: str, *events: str, settled_s: int = 15) -> Verdict:
+def rows_kept(
+    phases: str, *events: str, settled_s: int = 15, drops: Sequence[str] = DROPS, before: Sequence[str] = ()
+) -> Verdict:
     """The verdict on a table that was dropped at 4 ms, of which n1 keeps rows in these readings; the first is at so many s."""
     lines = [*BOTH, *ALSO, f"settled,restarted {OLD}", f"{phases} {OLD.replace('false', 'true')}"]
     times = {"settled": settled_s, "restarted": 25}
     each = [(phase, line.partition(" ")) for line in lines for phase in line.partition(" ")[0].split(",")]
     last = {(phase, rest.partition(" {")[0]): rest for phase, (_, _, rest) in each}
     observations = [f"@{times[phase]}000 {phase} {rest}" for (phase, _), rest in last.items()]
-    return verdict([*CREATE, *DROPS, *events], observations)
+    return verdict([*before, *CREATE, *drops, *events], observations)
 
 
 @pytest.mark.parametrize("phases", ["settled", "restarted", "settled,restarted"])
@@ -307,6 +356,71 @@ def test_a_node_that_is_killed_to_be_restarted_may_keep_what_it_was_about_to_del
     restart = '@4500 -- info phase {"phase": "restart", "state": "begins"}'
     assert rows_kept("settled,restarted", restart, settled_s=4).valid is True
     assert rows_kept("settled,restarted", restart.replace("4500", "6000"), settled_s=4).valid == "unknown"
+    assert rows_kept("settled", restart.replace("4500", "6000"), settled_s=4).valid is True
+
+
+LATE = [
+    line.replace("@3", "@9999").replace("@4", "@10000").replace("@5", "@10010").replace("@6", "@10011")
+    for line in DROPS
+]
+"""Ten seconds later: a node may be behind from 4.999 s on, and has deleted the rows at 15 s, when it is read."""
+
+
+@pytest.mark.parametrize(
+    ("events", "valid"),
+    [
+        ((), "unknown"),
+        *(
+            ((f"@{at} {event}",), valid)
+            for event in ('-- n1 info node-start {"phase": "fault", "served": true}', "-- n1 info node-died {}")
+            for at, valid in ((3000, "unknown"), (4999, "unknown"), (5000, True), (14999, True), (15000, "unknown"))
+        ),
+        (('@9000 -- n0 info node-start {"phase": "fault", "served": true}',), "unknown"),
+        (("@9000 -- n0 info node-died {}",), "unknown"),
+        *(
+            (
+                (
+                    f'@{begins} -- invoke repair {{"operation": 1, "nodes": ["n2"], "becomes": {{}}}}',
+                    f'@{ends} -- ok repair {{"operation": 1, "nodes": ["n2"], "becomes": {{}}}}',
+                ),
+                valid,
+            )
+            for begins, ends, valid in (
+                (2000, 3000, "unknown"),
+                (2000, 4999, "unknown"),
+                (2000, 5000, True),
+                (6000, 7000, True),
+                (14999, 15500, True),
+                (15000, 15500, "unknown"),
+            )
+        ),
+    ],
+)
+def test_what_keeps_rows_comes_between_five_seconds_before_the_drop_and_after_it(
+    events: Sequence[str], valid: bool | str
+) -> None:
+    assert rows_kept("settled", *events, drops=LATE).valid == valid
+
+
+@pytest.mark.parametrize(("kills", "valid"), [("true", True), ("false", "unknown")])
+def test_a_cluster_that_kills_servers_by_itself_may_have_kept_rows(kills: str, valid: bool | str) -> None:
+    planned = f'@0 -- info run-planned {{"kills": {kills}}}'
+    assert rows_kept("settled", drops=LATE, before=[planned]).valid == valid
+
+
+def test_a_drop_of_unknown_outcome_may_be_carried_out_until_the_first_reading() -> None:
+    open_end = [LATE[0].replace("p0", "p7"), LATE[1].replace("p0", "p7").replace("ok", "info timed out"), *LATE[2:]]
+    assert rows_kept("settled", drops=open_end).valid is True
+    assert rows_kept("settled,restarted", drops=open_end).valid == "unknown"
+
+
+def test_a_table_that_was_not_dropped_hides_no_rows_of_another() -> None:
+    other = [line.replace("k.t", "k.a") for line in (*CREATE, *SCHEMA[1:], *KEPT)]
+    old = "settled n1 data-directory k.t id=bb " + PLAIN
+    observations = [*SCHEMA, *KEPT, *other[2:], old]
+    lines = [line for each in observations for line in [f"@15000 {each}"]]
+    judgement = verdict([*CREATE, *DROPS, *(line.replace("@1", "@7").replace("@2", "@8") for line in other[:2])], lines)
+    assert [doubt.objects for doubt in judgement.doubts] == [("k.t",)]
 
 
 @pytest.mark.parametrize(
@@ -350,6 +464,24 @@ def test_a_disk_that_was_not_read_before_the_restart_has_lost_nothing() -> None:
     assert not any("former life" in doubt.text for doubt in judgement.doubts)
 
 
+def test_a_node_whose_schema_was_not_read_after_the_restart_says_nothing_of_former_lives() -> None:
+    unread = [line.replace("settled,restarted n1,n2", "settled n1,n2") for line in BOTH]
+    rest = [line.replace("settled,restarted n1,n2", "restarted n2") for line in BOTH]
+    judgement = verdict(
+        [*CREATE, *DROPS], [*unread, *rest, *ALSO, "restarted n1 error NoHostAvailable", f"restarted {OLD}"]
+    )
+    assert not any("former life" in doubt.text for doubt in judgement.doubts)
+
+
+def test_rows_on_a_disk_that_was_not_read_before_the_restart_may_be_older() -> None:
+    also = ALSO[0].replace("settled,restarted n1,n2", "restarted n1,n2")
+    other = "settled n2 data-directory k.t id=aa " + PLAIN
+    rows = "restarted " + OLD.replace("false", "true")
+    killed = '@3000 -- n1 info node-start {"phase": "fault", "served": true}'
+    judgement = verdict([*CREATE, *DROPS, killed], [*BOTH, also, other, rows])
+    assert not any("keeps rows" in doubt.text for doubt in judgement.doubts)
+
+
 def test_a_directory_of_a_table_that_another_node_knows_by_that_id_is_its_own_life() -> None:
     """One whose id is told otherwise after the restart has two ids, which others judge."""
     tables = (
@@ -369,6 +501,14 @@ def test_directories_under_more_ids_than_creates_are_in_doubt() -> None:
     judgement = verdict([*BORN, *CREATE], [*SCHEMA, *SECOND])
     assert judgement.valid == "unknown"
     assert [(doubt.kind, doubt.objects) for doubt in judgement.doubts] == [("undecided", ("k.t",))]
+
+
+def test_a_refused_create_may_have_made_one_directory_and_need_not_have() -> None:
+    refused = ("@4 p1 n2 invoke create-table k.t a:int*", "@5 p1 n2 fail AlreadyExists: k.t")
+    third = f"settled n2 data-directory k.t id=cc {EMPTY}"
+    assert verdict([*BORN, *CREATE, *refused], [*SCHEMA, *KEPT]).valid is True
+    judgement = verdict([*BORN, *CREATE, *refused], [*SCHEMA, *SECOND, third])
+    assert [doubt.objects for doubt in judgement.doubts] == [("k.t",)]
 
 
 @pytest.mark.parametrize(
