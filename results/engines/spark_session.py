@@ -31,8 +31,11 @@ log = logging.getLogger(__name__)
 
 JAVA_LEAST: Final = 17
 _LOCAL: Final = "local[*]"
-_LIGHT: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_FIRST_COMPILER: Final = "-XX:TieredStopAtLevel=1"
+_LIGHT: Final = f"{_FIRST_COMPILER} -XX:+UseSerialGC"
 """Options of a JVM that only hands out tasks: it spends most of its time on compiling what it runs a few times."""
+_LOOPBACK: Final = ("local", "spark://127.0.0.1:", "spark://localhost:")
+"""The beginnings of masters whose executors run on this machine."""
 
 
 @contextmanager
@@ -42,8 +45,8 @@ def spark_session(
     """Provide a session on `master` (default: every core of this machine), stopped when the block ends.
 
     A `light` one starts with a quarter of the work and is slow with rows of its own: for tasks that read files themselves.
-    `options` are further ones of a light session's JVM, by default those of its archive. An active session is used as it
-    is and left running. Raises EnvironmentLacks without Java 17 or later.
+    Its executors are nearly as light. `options` are further ones of a light session's JVMs on this machine, by default those
+    of its archive. An active session is used as it is and left running. Raises EnvironmentLacks without Java 17 or later.
     """
     with pandas_unused():
         from pyspark.sql import SparkSession  # noqa: PLC0415 - slow to import, and most runs do without
@@ -89,7 +92,12 @@ def _settings(master: str, log_configuration: Path, *, light: bool, further: str
         **{f"spark.executorEnv.{name}": value for name, value in SMALL_PAGES.items()},
         **_query_settings(),
     }
-    if master.startswith(("local", "spark://127.0.0.1:", "spark://localhost:")):
+    if light:
+        # Not `extraJavaOptions`, which are the user's, and come after these: they may choose a collector, and a JVM does not
+        # start with two. The archive lies on this machine.
+        there = f"{further} {_FIRST_COMPILER}".lstrip() if master.startswith(_LOOPBACK) else _FIRST_COMPILER
+        settings["spark.executor.defaultJavaOptions"] = there
+    if master.startswith(_LOOPBACK):
         # Listen on the loopback interface only; the machine's host name may not resolve.
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     if is_local(master):

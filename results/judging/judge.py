@@ -99,6 +99,8 @@ def judge(
     Spark is asked for where it cannot start.
     """
     chosen = _chosen(checkers)
+    # Known before anything is read: nothing is loaded here to judge with, and Spark starts at once.
+    engine = "spark" if engine == "auto" and master is not None else engine
     at_once = _is_read_at_once(subject, chosen, engine, memory_bytes)
     by_task = _is_read_by_one_task(subject, chosen, engine, master, memory_bytes)
     with ExitStack() as stack:
