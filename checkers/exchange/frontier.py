@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from schemaquake.harness.history.gather import gather_column
+from schemaquake.harness.history.gather import gather_column, gather_in_order
 from schemaquake.harness.history.pairing import ends
 from schemaquake.harness.model.operation import NEMESIS
 from schemaquake.harness.model.records import HISTORY
@@ -48,12 +48,18 @@ def apart(events: pa.Table, rows: npt.NDArray[np.int64], number: int) -> tuple[_
     whole[place[is_open]] = False
     kept = np.sort(place[first | last | before_last])
     # Of those that are only there to be followed it does not matter what they said, which may be much.
-    said = pa.array(kept, mask=whole[kept])
+    open_ones = ~whole[kept]
+    said = pa.array(np.cumsum(open_ones) - 1, mask=~open_ones)
     columns = [
-        *(gather_column(events[name], said if name in _SAID else pa.array(kept)) for name in HISTORY.names),
+        *(
+            gather_column(gather_in_order(events[name], kept[open_ones]), said)
+            if name in _SAID
+            else gather_in_order(events[name], kept)
+            for name in HISTORY.names
+        ),
         pa.array(rows[kept]),
         pa.array(np.full(len(kept), number, np.int32)),
-        pa.array(~whole[kept]),
+        pa.array(open_ones),
     ]
     return whole, pa.Table.from_arrays(columns, schema=FRONTIER)
 

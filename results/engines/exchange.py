@@ -73,6 +73,8 @@ class FileRows:
 
     def share(self, name: str, table: pa.Table, part: npt.NDArray[Any], count: int) -> Parts:
         """Implement `Rows.share`."""
+        if count <= np.iinfo(np.uint16).max:
+            part = part.astype(np.uint16)  # which is sorted by counting
         order = np.argsort(part, kind="stable")
         bounds = itertools.pairwise(np.searchsorted(part[order], np.arange(count + 1)))
         parts = (table.take(pa.array(order[begin:end])) if begin < end else None for begin, end in bounds)

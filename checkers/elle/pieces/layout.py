@@ -24,6 +24,7 @@ from schemaquake.checkers.exchange.exchange import Part, Parts, Rows
 from schemaquake.checkers.exchange.frontier import FRONTIER, apart, joined
 from schemaquake.harness.history.distinct import distinct
 from schemaquake.harness.history.pairing import ends
+from schemaquake.harness.model.operation import NEMESIS
 
 __all__ = [
     "EDGES",
@@ -125,7 +126,10 @@ def lay_out_range(rows: Rows, message: tuple[Plan, int]) -> Laid:
         events, places = events.filter(pa.array(chosen)), places[chosen]
     whole, frontier = apart(events, places, number)
     kept = rows.keep(f"frontier-{number}", frontier)
-    return _lay_out(rows, events.filter(pa.array(whole)), places[whole], plan, str(number), frontier=kept)
+    # Open events are given to the nemesis, which has no transactions: to leave few rows out is to copy all others.
+    process = np.where(whole, events["process"].to_numpy(), NEMESIS).astype(np.int32)
+    paired = events.set_column(events.schema.get_field_index("process"), "process", pa.array(process))
+    return _lay_out(rows, paired, places, plan, str(number), frontier=kept)
 
 
 def lay_out(rows: Rows, plan: Plan, laid: Sequence[Laid]) -> Laid:

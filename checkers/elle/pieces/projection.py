@@ -180,7 +180,7 @@ def restore(rows: pa.Table, *, by_appearance: bool) -> Projection:
 
     `by_appearance`: keys are numbered as they appear, else in their order, as in the history as a whole.
     """
-    order = np.lexsort((_numbers(rows, "at"), _numbers(rows, "id")))
+    order = _in_order(_numbers(rows, "id"), _numbers(rows, "at"))
     table = rows.take(pa.array(order)).combine_chunks()
     ids = _numbers(table, "id")
     starts = np.flatnonzero(np.diff(ids, prepend=-1))
@@ -222,6 +222,15 @@ def restore(rows: pa.Table, *, by_appearance: bool) -> Projection:
         memory=table["vs"],
     )
     return Projection(transactions, ids[starts], invoked, completed, _numbers(table, "at"))
+
+
+def _in_order(ids: Longs, at: Ints) -> Longs:
+    """Sort micro-operations by transaction and their place in it. Each part is in that order, and runs are merged fast."""
+    order: Longs = np.argsort(ids, kind="stable")
+    ids, at = ids[order], at[order]
+    if ((ids[1:] == ids[:-1]) & (at[1:] < at[:-1])).any():
+        order = order[np.lexsort((at, ids))]
+    return order
 
 
 def _rows_of(table: pa.Table, ids: Longs, likes: pa.Table) -> Longs:

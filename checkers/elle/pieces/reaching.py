@@ -26,7 +26,7 @@ from schemaquake.checkers.elle.pieces.ids import JUNCTION, range_of
 from schemaquake.checkers.elle.pieces.layout import EDGES
 from schemaquake.checkers.elle.pieces.projection import NODES
 from schemaquake.checkers.elle.pieces.shares import JUNCTIONS, JudgedShare
-from schemaquake.checkers.elle.reach import relaxed, stretches
+from schemaquake.checkers.elle.reach import along_the_edges, relaxed, stretches
 from schemaquake.checkers.elle.transactions import FAIL
 from schemaquake.checkers.exchange.exchange import Part, Rows
 from schemaquake.harness.history.distinct import distinct
@@ -161,7 +161,10 @@ def _prepare(rows: Rows, part: Range) -> Prepared:
     first[own] = nodes["invoked"].to_numpy()[at]
     own, at = _found(leaving, ids)
     place[own] = at
-    numbered = [np.searchsorted(ids, one).astype(np.int32), np.searchsorted(ids, other).astype(np.int32), edges["kind"]]
+    source, target = np.searchsorted(ids, one), np.searchsorted(ids, other)
+    order = along_the_edges(len(ids), source, target)  # once for all turns
+    kind = edges["kind"].to_numpy()[order]
+    numbered = [source[order].astype(np.int32), target[order].astype(np.int32), kind]
     elsewhere = range_of(ids, part.ranges) != part.number
     return Prepared(
         edges=rows.keep(f"numbered-{part.number}", pa.table(numbered, schema=_NUMBERED)),

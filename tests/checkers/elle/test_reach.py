@@ -9,7 +9,7 @@ from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemaquake.checkers.elle.reach import relaxed, stretches
+from schemaquake.checkers.elle.reach import along_the_edges, relaxed, stretches
 
 NEVER = np.iinfo(np.int64).max
 
@@ -58,6 +58,24 @@ def test_a_is_the_latest_invocation_of_all_that_reach(seed: int) -> None:
     reaches = of.reaches(set(of.edges))
     assert found.latest.tolist() == [int(of.begins[reaches[:, v]].max()) for v in range(of.count)]
     assert not found.clipped.any()
+
+
+@settings(max_examples=examples(300), deadline=None)
+@given(st.integers(0, 1 << 32))
+def test_along_the_edges_what_leads_to_a_component_stands_before_what_leaves_it(seed: int) -> None:
+    of = Transactions(seed)
+    order = along_the_edges(of.count, of.source, of.target).tolist()
+    assert sorted(order) == list(range(len(of.edges)))
+    reaches = of.reaches(set(of.edges))
+    for place, edge in enumerate(order):
+        leaving = of.source[edge]
+        for later in order[place + 1 :]:
+            source, target = of.source[later], of.target[later]
+            assert not reaches[target, leaving] or reaches[leaving, source]
+    found = relaxed(of.begins, of.ends, of.source[order], of.target[order])
+    given_order = relaxed(of.begins, of.ends, of.source, of.target)
+    assert found.latest.tolist() == given_order.latest.tolist()
+    assert found.handed.tolist() == given_order.handed.tolist()
 
 
 @settings(max_examples=examples(300), deadline=None)

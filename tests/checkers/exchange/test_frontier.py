@@ -66,3 +66,15 @@ def test_what_no_process_can_do_is_seen_across_ranges(lines: tuple[str, ...], at
         ends(table)
     with pytest.raises(HistoryError, match=message):
         cut(table, at)
+
+
+def test_only_an_open_event_brings_what_it_said() -> None:
+    table = events("0 invoke", "0 ok", "1 invoke", "0 invoke", "1 ok", "2 invoke", "2 ok", "3 ok")
+    said = [f"value {row}" for row in range(len(table))]
+    table = table.set_column(table.schema.get_field_index("value"), "value", pa.array(said))
+    chunked = pa.concat_tables([table.slice(0, 3), table.slice(3, 1), table.slice(4)])
+    whole, frontier = apart(chunked, pa.array(range(len(table))).to_numpy(), 0)
+    assert whole.tolist() == [True, True, True, False, True, True, True, False]
+    assert dict(zip(frontier["row"].to_pylist(), frontier["value"].to_pylist(), strict=True)) == {
+        0: None, 1: None, 2: None, 3: "value 3", 4: None, 5: None, 6: None, 7: "value 7",
+    }  # fmt: skip
