@@ -214,7 +214,9 @@ def describe_difference(
                 _where_difference(view, wanted)
                 or _selection_difference(view, wanted)
                 or _order_difference(view, wanted)
-                or _differs_in("option", view.options, wanted["options"])
+                or _differs_in(
+                    "option", view.options, {name: v for name, v in wanted["options"].items() if name != "where_clause"}
+                )
             )
         case "type":
             fields = [(name, canonical(cql_type)) for name, cql_type in schema.types[place]]
@@ -253,8 +255,8 @@ def _table_difference(table: Table, wanted: Mapping[str, Any]) -> _Difference | 
 def _where_difference(view: Table, wanted: Mapping[str, Any]) -> _Difference | None:
     """Compare the condition of a view without quotes, spaces and the order of its parts, where both sides show it."""
     sides = [options.get("where_clause") for options in (view.options, wanted["options"])]
-    parts = [sorted(re.split(r"\bAND\b", re.sub(r'[\s"]+', " ", str(side)))) for side in sides]
-    if None in sides or [part.split() for part in parts[0]] == [part.split() for part in parts[1]]:
+    conditions = [sorted(_bare(part) for part in re.split(r"\bAND\b", str(side))) for side in sides]
+    if None in sides or conditions[0] == conditions[1]:
         return None
     return "has another condition", (("option", "where_clause"),)
 
@@ -290,11 +292,11 @@ def _index_difference(name: str, owners: Sequence[Table], wanted: Mapping[str, A
     if [table.name for table in owners] != [wanted["table"]]:
         return f"is on {' and '.join(table.name for table in owners)}", ()
     target = owners[0].indexes[name].get("target")
-    return None if _target(target) == _target(wanted["target"]) else (f"is on {target}", ())
+    return None if _bare(target) == _bare(wanted["target"]) else (f"is on {target}", ())
 
 
-def _target(written: Any) -> str:
-    """Spell the target of an index without quotes and spaces."""
+def _bare(written: Any) -> str:
+    """Spell the target of an index, or a part of a condition, without quotes and spaces."""
     return re.sub(r'[\s"]', "", str(written))
 
 

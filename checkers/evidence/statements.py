@@ -167,7 +167,7 @@ def _table(reader: _Reader) -> Statement:
     keyspace, name = reader.qualified()
     columns: dict[str, dict[str, Any]] = {}
     for part in reader.group():
-        if [lexeme.upper() for lexeme in part[:2]] == ["PRIMARY", "KEY"] and part[2:3] == ["("]:
+        if [lexeme.upper() for lexeme in part[:2]] == ["PRIMARY", "KEY"]:
             _mark_key(columns, _key(part[2:]))
         else:
             _declare(columns, part)
@@ -190,21 +190,16 @@ def _declare(columns: dict[str, dict[str, Any]], part: Sequence[str]) -> None:
     inner = _Reader(part)
     name = inner.name()
     words = inner.rest()
-    kind, position = "regular", -1
+    kind, position, of_type = "regular", -1, len(words)
     for at, word in enumerate(words):
-        following = words[at + 1].upper() if at + 1 < len(words) else ""
-        if word.upper() == "PRIMARY" and following == "KEY":
-            kind, position, words = "partition_key", 0, words[:at]
-            break
-        if word.upper() == "STATIC":
-            kind, words = "static", words[:at]
-            break
-        if word.upper() in {"MASKED", "CHECK", "NOT"} and at:
-            words = words[:at]
-            break
-    if not words:
-        raise _NotUnderstoodError
-    columns[name] = {"type": _type_text(words), "kind": kind, "position": position}
+        if word.upper() == "PRIMARY":  # it comes after the mask
+            kind, position = "partition_key", 0
+        elif word.upper() == "STATIC" and of_type == len(words):
+            kind = "static"
+        elif word.upper() not in {"MASKED", "CHECK", "NOT"} or not at:
+            continue
+        of_type = min(of_type, at)
+    columns[name] = {"type": _type_text(words[:of_type]), "kind": kind, "position": position}
 
 
 def _key(tokens: Sequence[str]) -> list[list[str]]:

@@ -33,6 +33,7 @@ OTHERS = NATIVE - INTEGERS - FRACTIONS - TEXTS - {"boolean"}
         ('"list"', ["list"]),
         ("'org.apache.cassandra.db.marshal.DynamicCompositeType(a=>b)'", []),
         ("UTF8Type", []),
+        ("utf8Type", []),
         ("CompositeType(UTF8Type, Int32Type)", []),
         ("org.apache.cassandra.db.marshal.ListType(org.apache.cassandra.db.marshal.Int32Type)", []),
         ("", []),

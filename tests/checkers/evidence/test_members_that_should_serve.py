@@ -190,6 +190,7 @@ def test_membership_changes_from_the_begin_of_an_operation_to_a_while_after_its_
     for outcome in ("ok", "fail"):
         membership = Notes(judged((members(0), *leaving(outcome))).history).membership
         assert membership.is_changing(begins, ends, spread_ns=S) is changing, outcome
+        assert not membership.is_changing(60 * S, 61 * S, spread_ns=S)
     for outcome in ("info", None):
         membership = Notes(judged((members(0), *leaving(outcome))).history).membership
         assert membership.is_changing(begins, ends, spread_ns=S) is (ends_s >= 2), "it may go on for good"

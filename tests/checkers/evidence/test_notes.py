@@ -55,6 +55,35 @@ def test_an_operation_is_named_by_a_number_or_not_at_all(damaged: Any) -> None:
     assert found.value == {"operation": 7}
 
 
+def test_notes_of_other_kinds_say_none_of_this() -> None:
+    everything = {
+        "id": 1,
+        "nemesis": "kill",
+        "phase": "main",
+        "state": "begins",
+        "because": "x",
+        "nodes": {"n1": {"passed": True}},
+        "restart": "none",
+        "utc": "2026-01-01T00:00:00+00:00",
+    }
+    others = [note(1, kind, everything, node="n1") for kind in ("aaa", "zzz")]
+    begun = note(2, "fault-begins", {"id": 1, "nemesis": "kill", "nodes": ["n1"]})
+    found = notes(*others, begun)
+    assert [(fault.begins, fault.ends) for fault in found.faults] == [(2 * MS, None)]
+    assert (found.deaths, found.starts, found.settles, found.phases, found.shortened) == ([], [], [], [], [])
+    assert (found.caught_up, found.planned, found.begins_ms) == (frozenset(), {}, None)
+
+
+def test_an_operation_that_did_nothing_hides_no_later_one() -> None:
+    def ended(at: int, operation: int, kind: str, attempts: list[Any]) -> str:
+        value = {"operation": operation, "nodes": ["n1"], "parameters": {"takes_down": True}}
+        return note(at, "repair", {**value, "effect": {"attempts": attempts}}, kind=kind)
+
+    asked = [note(at, "repair", {"operation": at, "nodes": ["n1"]}, kind="invoke") for at in (1, 2)]
+    found = notes(*asked, ended(3, 1, "fail", []), ended(4, 2, "ok", [{"outcome": "ok", "command": "start n1"}]))
+    assert [(start.time, start.served) for start in found.starts] == [(4 * MS, True)]
+
+
 def test_starts_and_deaths_are_of_one_node_each() -> None:
     found = notes(
         start(1, "n1"),

@@ -57,6 +57,13 @@ def test_a_read_is_shown_with_its_answer_and_what_was_not_answered_with_its_ques
     ]
 
 
+def test_the_coordinators_of_operations_are_listed_once_and_those_without_one_are_left_out() -> None:
+    history = judged(
+        ("p0 n2 invoke drop-table k.t", "-- info settle {}", "p1 n1 invoke drop-table k.t", "p2 n2 invoke x")
+    ).history
+    assert OperationLines(history).nodes([0, 1, 2, 3]) == ["n1", "n2"]
+
+
 def test_a_long_value_is_cut_off() -> None:
     texts = [f'"{"x" * length}"' for length in (78, 79)]
     lines = [line for number, text in enumerate(texts) for line in (f"p{number} invoke add {text}", f"p{number} ok")]

@@ -55,6 +55,47 @@ def test_a_reading_holds_everything_by_kind() -> None:
     }
 
 
+def test_each_final_phase_has_readings_of_its_own() -> None:
+    lines = (
+        "settled n1,n2 table k.t id=1 a:int*",
+        "restarted n1 table k.t id=2 a:int*",
+        "restarted n2 error NoHostAvailable",
+    )
+    readings = read_final_schemas(observed(*lines))
+    ids = {phase: {each.node: each.tables["k", "t"].id for each in readings.of(phase)} for phase in readings.phases}
+    assert ids == {"settled": {"n1": "1", "n2": "1"}, "restarted": {"n1": "2"}}
+    assert [(unread.phase, unread.node) for unread in readings.unread] == [("restarted", "n2")]
+    assert read_final_schemas(observed(*lines[1:])).phases == ("restarted",)
+
+
+def test_a_relation_has_its_names_and_what_is_left_of_it() -> None:
+    schema = only("settled n1 table k.t id=1 a:int*", 'settled n1 table k.s a:int* {"indexes": {"i": {}}}')
+    named = {key: (table.keyspace, table.name) for key, table in schema.tables.items()}
+    assert named == {("k", "t"): ("k", "t"), ("k", "s"): ("k", "s")}
+    assert not any(table.residue for table in schema.tables.values())
+
+
+@pytest.mark.parametrize("row", ["keyspace k", "table k.t id=1 a:int*", "view k.m id=1 a:int*", "type k.u f0:int"])
+def test_a_reading_with_an_error_of_one_object_or_without_a_version_is_incomplete(row: str) -> None:
+    rows = observed("settled n1 version v", f"settled n1 {row}").to_pylist()
+    failed = [each if each["kind"] == "version" else {**each, "error": "Timeout"} for each in rows]
+    headless = [each for each in rows if each["kind"] != "version"]
+    for odd, count in ((rows, 1), (failed, 0), (headless, 0)):
+        assert len(read_final_schemas(pa.Table.from_pylist(odd, schema=OBSERVATIONS)).schemas) == count
+
+
+def test_a_sighting_has_the_names_of_its_object() -> None:
+    rows = observed("settled n1 table k.t id=1 a:int*", "settled n1 keyspace k")
+    named = [(each.keyspace, each.name) for kind in ("table", "keyspace") for each in read_sightings(rows, kind)]
+    assert named == [("k", "t"), ("k", "")]
+
+
+def test_a_row_that_says_nothing_hides_none_of_those_after_it() -> None:
+    rows = observed("settled n1 version v", "settled n1 table k.t id=1 a:int*").to_pylist()
+    bare = [{**each, "definition": None} if each["kind"] == "version" else each for each in rows]
+    assert read_final_schemas(pa.Table.from_pylist(bare, schema=OBSERVATIONS)).schemas[0].tables
+
+
 def test_the_last_complete_reading_counts() -> None:
     schema = only("settled n1 table k.t id=1 a:int*", "settled#1 n1 table k.s id=2 a:int*", "settled#2 n1 error gone")
     assert set(schema.tables) == {("k", "s")}

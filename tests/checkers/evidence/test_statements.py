@@ -51,6 +51,60 @@ def test_a_key_of_one_column_may_stand_with_it():
 
 
 @pytest.mark.parametrize(
+    ("column", "kind", "spelled"),
+    [
+        ("a text PRIMARY KEY", "partition_key", "text"),
+        ("a text MASKED WITH system.mask_null() PRIMARY KEY", "partition_key", "text"),
+        ("a text static MASKED WITH system.mask_null()", "static", "text"),
+        ("a text CHECK static = 3", "regular", "text"),
+        ("a text NOT NULL", "regular", "text"),
+        ("a masked", "regular", "masked"),  # a type of that name
+        ('a frozen<"static">', "regular", 'frozen<"static">'),
+    ],
+)
+def test_what_follows_the_type_of_a_column(column, kind, spelled):
+    (found,) = parse_statement("table", f"CREATE TABLE k.t ({column})").definition["columns"].values()
+    assert found == {"type": spelled, "kind": kind, "position": 0 if kind == "partition_key" else -1}
+
+
+@pytest.mark.parametrize(
+    ("key", "partition", "clustering"),
+    [
+        ("(a)", ["a"], []),
+        ('("B", a)', ["B"], ["a"]),
+        ("(a, c, s)", ["a"], ["c", "s"]),
+        ('((a, "B"), c)', ["a", "B"], ["c"]),
+    ],
+)
+def test_a_key_has_partition_and_clustering_columns(key, partition, clustering):
+    text = f'CREATE TABLE k.t (a int, "B" int, c int, s int, PRIMARY KEY {key})'
+    columns = parse_statement("table", text).definition["columns"]
+    for kind, names in (("partition_key", partition), ("clustering", clustering)):
+        found = {name: column["position"] for name, column in columns.items() if column["kind"] == kind}
+        assert found == {name: position for position, name in enumerate(names)}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("[1, 2]", [1, 2]),
+        ("{'a', 'b'}", ["a", "b"]),
+        ("{'a': [1], 'b': {}}", {"a": [1], "b": {}}),
+        ("[]", {}),
+        ("TRUE", True),
+        ("'it''s'", "it's"),
+    ],
+)
+def test_an_option_may_be_a_collection(text, value):
+    assert parse_statement("table", f"CREATE TABLE k.t (a int) WITH x = {text}").definition["options"] == {"x": value}
+
+
+def test_compact_storage_is_an_option():
+    options = parse_statement("table", "CREATE TABLE k.t (a int) WITH COMPACT STORAGE AND x = 1").definition["options"]
+    assert options == {"compact_storage": True, "x": 1}
+
+
+@pytest.mark.parametrize(
     ("kind", "text", "name", "definition"),
     [
         (
@@ -72,7 +126,15 @@ def test_a_key_of_one_column_may_stand_with_it():
             "g",
             {"arguments": ["int"], "state_function": "plus", "state_type": "int", "final_function": "finish"},
         ),
+        (
+            "function",
+            "CREATE FUNCTION k.f() RETURNS NULL ON NULL INPUT RETURNS text LANGUAGE java AS 'return ''x'';'",
+            "f",
+            {"arguments": [], "returns": "text", "body": "return 'x';"},
+        ),
         ("index", "CREATE INDEX i ON k.t (values(c));", "i", {"table": "t", "target": "values(c)"}),
+        ("index", "CREATE CUSTOM INDEX i ON k.t (a, b);", "i", {"table": "t", "target": None}),
+        ("index", "CREATE CUSTOM INDEX i ON k.t ();", "i", {"table": "t", "target": None}),
     ],
 )
 def test_other_objects_have_the_keys_of_their_observations(kind, text, name, definition):
@@ -89,6 +151,24 @@ def test_a_view_has_its_base_and_its_key():
         "w": ("partition_key", 1),
         "a": ("clustering", 0),
     }
+    assert parsed.definition["options"] == {"comment": "x", "where_clause": "v IS NOT NULL"}
+    assert "selected" not in parsed.definition
+
+
+@pytest.mark.parametrize(
+    ("selection", "where", "selected", "clause"),
+    [
+        ('a, "B", v', "WHERE v IS NOT NULL", ["a", "B", "v"], "v IS NOT NULL"),
+        ("v", "", ["v"], None),
+        ("v", "ALLOW x", ["v"], None),
+        ("v", "ZERO x", ["v"], None),
+    ],
+)
+def test_a_view_has_what_it_selects_and_of_which_rows(selection, where, selected, clause):
+    text = f"CREATE MATERIALIZED VIEW k.m AS SELECT {selection} FROM k.t {where} PRIMARY KEY (v)"
+    definition = parse_statement("view", text).definition
+    assert definition["selected"] == selected
+    assert definition["options"].get("where_clause") == clause
 
 
 @pytest.mark.parametrize(
@@ -97,6 +177,12 @@ def test_a_view_has_its_base_and_its_key():
         ("table", ""),
         ("table", "CREATE TABLE k.t"),
         ("table", "CREATE TABLE k.t (a"),
+        ("table", "CREATE TABLE k.t (a)"),
+        ("table", "CREATE TABLE k.t (a PRIMARY KEY)"),
+        ("table", "CREATE TABLE k.t (a int, PRIMARY KEY)"),
+        ("table", "CREATE TABLE ( (a int PRIMARY KEY)"),
+        ("table", "CREATE TABLE 't' (a int PRIMARY KEY)"),
+        ("table", "CREATE TABLE k.t (a int>, b int PRIMARY KEY)"),
         ("table", "CREATE TABLE k.t (a int, PRIMARY KEY (b))"),
         ("table", "CREATE TABLE k.t (a int PRIMARY KEY) WITH comment = 'open"),
         ("keyspace", "CREATE TABLE k.t (a int PRIMARY KEY)"),
