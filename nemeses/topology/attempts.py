@@ -32,6 +32,7 @@ __all__ = [
     "serving_members",
     "some_other",
     "try_out",
+    "undone_by",
 ]
 
 DEAD_LIMIT_S: Final = 60.0
@@ -54,6 +55,8 @@ class Recovery:
     retry: Callable[[], Attempt] | None = None
     resume: Callable[[], Attempt] | None = None
     abort: Callable[[], Attempt] | None = None
+    undoes: bool = True
+    """False if an abort that went well may have undone nothing, because others carry the change on."""
     starts_over: bool = False
     """True if what was aborted can be begun anew (`start-over`), after a time in which clients write to the node as before."""
 
@@ -78,6 +81,15 @@ def lacks(cluster: Cluster, *verbs: TopologyVerb, replaces: bool = False) -> str
     if replaces and (reason := cluster.cannot_replace()) is not None:
         return reason
     return next((reason for verb in verbs if (reason := cluster.cannot(verb)) is not None), None)
+
+
+def undone_by(cluster: Cluster, verb: TopologyVerb) -> bool:
+    """Return whether a change is undone by this verb, or where there is none by a restart of the node that began it.
+
+    Not so by a restart where others carry changes on: a request that still waits its turn is seen on no node.
+    """
+    change = changing(cluster)
+    return change.cannot(verb) is None or not change.outlives_restart()
 
 
 def member_states(cluster: Cluster) -> Mapping[str, MemberState]:
@@ -149,7 +161,8 @@ def try_out(
                 break
         outcome = "info"
         if attempts[-1].outcome == "ok":
-            outcome = "fail" if act == recovery.abort else "ok"
+            is_abort = act == recovery.abort
+            outcome = "ok" if not is_abort else "fail" if recovery.undoes else "info"
     value = {
         "attempts": [attempt.to_json() for attempt in attempts],
         "seconds": round(sum(attempt.seconds for attempt in attempts), 3),
@@ -176,7 +189,7 @@ def _start_over(attempts: list[Attempt], begin: Callable[[], Attempt], recovery:
         begun = begin()
         attempts.append(begun)
         if begun.outcome == "fail":
-            return "fail" if aborted.outcome == "ok" else "info"
+            return "fail" if aborted.outcome == "ok" and recovery.undoes else "info"
         if begun.outcome == "ok":
             return "ok"
     return "info"

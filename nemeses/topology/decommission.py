@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from random import Random
 from typing import Final
@@ -17,7 +17,15 @@ from schemaquake.harness.wait import until
 from schemaquake.nemeses.schedule.options import configured
 from schemaquake.nemeses.schedule.targets import named
 from schemaquake.nemeses.topology import standard_options as standard
-from schemaquake.nemeses.topology.attempts import Recovery, all_up, changing, lacks, member_states, try_out
+from schemaquake.nemeses.topology.attempts import (
+    Recovery,
+    all_up,
+    changing,
+    lacks,
+    member_states,
+    try_out,
+    undone_by,
+)
 from schemaquake.nemeses.topology.planning import (
     draw_recovery,
     first_place,
@@ -79,21 +87,17 @@ class Decommission:
         def stay() -> Attempt:
             return abort_or_restart(cluster, "abort-leave", name, limit_s=limit_s)
 
-        return try_out(
-            operation, leave, Recovery(up=partial(all_up, cluster), retry=leave, abort=stay, starts_over=True)
-        )
+        undoes = undone_by(cluster, "abort-leave")
+        recovery = Recovery(up=partial(all_up, cluster), retry=leave, abort=stay, undoes=undoes, starts_over=True)
+        return try_out(operation, leave, recovery)
 
 
 def abort_or_restart(cluster: Cluster, verb: TopologyVerb, name: str, *, limit_s: float) -> Attempt:
-    """Abort what the node began by this verb; restart the node where its system has no such command.
-
-    The outcome of a restart is `info` where it undoes nothing: a request that still waits its turn is seen on no node.
-    """
+    """Abort what the node began by this verb; restart the node where its system has no such command."""
     change = changing(cluster)
     if change.cannot(verb) is None:
         return change.ask(verb, on=name, limit_s=limit_s)
-    again = start_again(cluster, name, limit_s=limit_s)
-    return replace(again, outcome="info") if change.outlives_restart() else again
+    return start_again(cluster, name, limit_s=limit_s)
 
 
 def start_again(cluster: Cluster, name: str, *, limit_s: float) -> Attempt:

@@ -15,7 +15,7 @@ from schemaquake.harness.model.protocols import Cluster, Context, Fault
 from schemaquake.harness.model.topology import Attempt
 from schemaquake.nemeses.schedule.options import configured
 from schemaquake.nemeses.topology import standard_options as standard
-from schemaquake.nemeses.topology.attempts import Recovery, all_up, changing, lacks, try_out
+from schemaquake.nemeses.topology.attempts import Recovery, all_up, changing, lacks, try_out, undone_by
 from schemaquake.nemeses.topology.decommission import abort_or_restart
 from schemaquake.nemeses.topology.planning import (
     ANY,
@@ -92,5 +92,6 @@ class Move:
         def stay() -> Attempt:
             return abort_or_restart(cluster, "abort-move", name, limit_s=limit_s)
 
-        recovery = Recovery(up=partial(all_up, cluster), retry=move, abort=stay, starts_over=True)
+        undoes = undone_by(cluster, "abort-move")
+        recovery = Recovery(up=partial(all_up, cluster), retry=move, abort=stay, undoes=undoes, starts_over=True)
         return try_out(operation, move, recovery, more={"token": token})

@@ -7,7 +7,7 @@ its ranges lack a replica's rows until a repair, which follows unless it is swit
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from random import Random
 from typing import Final
@@ -31,6 +31,7 @@ from schemaquake.nemeses.topology.attempts import (
     refused,
     some_other,
     try_out,
+    undone_by,
 )
 from schemaquake.nemeses.topology.decommission import start_again
 from schemaquake.nemeses.topology.planning import (
@@ -166,13 +167,12 @@ def _take_out(cluster: Cluster, operation: Fault, verb: TopologyVerb) -> Complet
         return change.ask(verb, on=some_other(cluster, name), about=name, limit_s=limit_s)
 
     def keep() -> Attempt:
-        aborts = change.cannot("abort-remove") is None
-        if aborts:
+        if change.cannot("abort-remove") is None:
             change.ask("abort-remove", on=some_other(cluster, name), about=name, limit_s=limit_s)
-        again = start_again(cluster, name, limit_s=limit_s)
-        return again if aborts or not change.outlives_restart() else replace(again, outcome="info")
+        return start_again(cluster, name, limit_s=limit_s)
 
-    completion = try_out(operation, take_out, Recovery(up=partial(all_up, cluster, name), retry=take_out, abort=keep))
+    up, undoes = partial(all_up, cluster, name), undone_by(cluster, "abort-remove")
+    completion = try_out(operation, take_out, Recovery(up=up, retry=take_out, abort=keep, undoes=undoes))
     if completion.type != "ok" and member_states(cluster).get(name, "normal") in SERVING:
         # It was this operation that took the server down, so no other way brings it back.
         start_again(cluster, name, limit_s=limit_s)

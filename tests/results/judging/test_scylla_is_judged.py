@@ -9,7 +9,7 @@ import orjson
 import pyarrow as pa
 import pytest
 from histories import events
-from scylla_node import ScyllaNode, ddl, state_id
+from scylla_node import VERSION, ScyllaNode, ddl, state_id
 
 from schemaquake.clusters.cql.schema import read_schema
 from schemaquake.clusters.systems.scylladb.group0 import Group0
@@ -33,7 +33,7 @@ def history():
     for number, (f, key, words) in enumerate(CHANGES):
         lines += [f"@{100 + 20 * number} p{number} n{1 + number % 3} invoke {f} {key} {words}".rstrip(),
                   f"@{110 + 20 * number} p{number} n{1 + number % 3} ok"]  # fmt: skip
-    versions = '{"n1": "v", "n2": "v", "n3": "v"}'
+    versions = orjson.dumps(dict.fromkeys(NODES, str(VERSION))).decode()
     lines += [f'@500 -- info settle {{"phase": "settled", "agreed": true, "seconds": 0.1, "versions": {versions}}}',
               '@600 -- info phase {"phase": "final-settled", "state": "begins"}',
               '@800 -- info phase {"phase": "final-settled", "state": "ends"}']  # fmt: skip
