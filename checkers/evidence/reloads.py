@@ -47,7 +47,10 @@ class Reload:
         return self._missed(write) != 0
 
     def _missed(self, write: PairedOperation) -> int | None:
-        """Count the nodes whose snapshot may have begun before the write was acknowledged. Returns None if any may have, or nobody acknowledged it."""
+        """Count the nodes whose snapshot may have begun before the write was acknowledged.
+
+        None: it may be any of them, or nobody acknowledged the write.
+        """
         if write.type != "ok":
             return None
         if write.ended_before(self.invoked):

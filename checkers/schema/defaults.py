@@ -328,7 +328,7 @@ def _may_change_columns(changes: Sequence[PairedOperation], sight: Sight) -> boo
     return any(
         change.f in _OF_COLUMN_CHANGES
         and change.invoked <= sight.ends
-        and (change.completed is None or change.type == "info" or change.completed + _ARRIVES_NS >= sight.begins)
+        and not change.ended_before(sight.begins - _ARRIVES_NS)
         for change in changes
     )
 
@@ -439,7 +439,10 @@ class _KnownKeys:
         self._maps_on_the_way.setdefault(place, Counter())[_json(shown)] += 1
 
     def may_be_default(self, place: _Place, shown: Mapping[str, JSON]) -> bool:
-        """Return whether tables have this map where nobody set the option: all final ones, or else most on the way."""
+        """Return whether tables have this map where nobody set the option.
+
+        The final readings decide, or else what most readings on the way show.
+        """
         usual: Collection[str] = self._maps.get(place, ())
         if not usual and place in self._maps_on_the_way:
             usual = [self._maps_on_the_way[place].most_common(1)[0][0]]

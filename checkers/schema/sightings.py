@@ -333,7 +333,7 @@ class _Judge:
     def _is_just_going(self, sight: Sight) -> bool:
         """Tell if a removal of the object was under way while it was read: its columns go one after the other."""
         return any(
-            one.invoked <= sight.ends and (one.type == "info" or one.completed is None or one.completed >= sight.begins)
+            one.invoked <= sight.ends and not one.ended_before(sight.begins)
             for one in find_removals(self._case.changes, sight.subject)
         )
 
