@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from schemaquake.harness.model.operation import JSON
-from schemaquake.harness.model.records import keyspace_of
 from schemaquake.harness.model.verdict import Anomaly, Doubt, Stat, Validity, Verdict, make_stats
 
 __all__ = ["Tally"]
@@ -56,12 +55,6 @@ class Tally:
         """Count an anomaly, and tell whether the verdict keeps it."""
         self.found[kind] = self.found.get(kind, 0) + 1
         return self.keep is None or self.found[kind] <= self.keep
-
-    def undecided_keyspaces(self) -> tuple[str, ...] | None:
-        """Return the keyspaces that the doubts are about; None if one of them is about everything."""
-        if any(not doubt.objects for doubt in self.doubts):
-            return None
-        return tuple(sorted({str(keyspace_of(name)) for doubt in self.doubts for name in doubt.objects}))
 
     def doubt(self, *doubts: Doubt) -> None:
         """Add reasons why something is not decided."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 import pyarrow as pa
@@ -142,13 +142,11 @@ class Visibility:
             for answers in [[one for several in found.values() for one in several]]
             for node in sorted({one.operation.node or "" for one in answers})
         }
-        verdict = tally.verdict(
+        return tally.verdict(
             events=asked,
             unknown_to_a_coordinator=sum(map(len, found.values())),
             longest_unknown_s=Stat(longest, "s", "max"),
         )
-        # Each doubt is about one table, and leaves the races of other keyspaces decided.
-        return replace(verdict, undecided=tally.undecided_keyspaces())
 
 
 def _refused_operations(evidence: Evidence) -> Sequence[PairedOperation]:

@@ -153,7 +153,7 @@ def find_answers_of_absent(evidence: Evidence) -> Iterator[Doubt]:
         why = whys[place] if place in whys else _find_absence(evidence.changes, *place)
         whys[place] = why
         if isinstance(why, PairedOperation) and why.entirely_before(operation):
-            why = f"op {why.index} had dropped {'.'.join(place)}"
+            why = f"op {why.index} had dropped it"
         if isinstance(why, str):
             whys[place] = None
             yield Doubt("undecided", f"op {operation.index} was acknowledged, and {why}", (".".join(place),))
@@ -167,7 +167,7 @@ def _find_absence(changes: SchemaChanges, keyspace: str, name: str) -> PairedOpe
     made = [one for kind in ("table", "view") if changes.creates(one := SchemaObject(kind, keyspace, name))]
     last = _find_last_drop(changes, whole)
     if last is None and not made and any(create.acknowledged for create in changes.creates(whole)):
-        return f"no operation can have created {keyspace}.{name}"
+        return "no operation can have created it"
     drops = [_find_last_drop(changes, one) for one in made]
     if last is None and drops and None not in drops:
         last = max((drop for drop in drops if drop is not None), key=_answered)

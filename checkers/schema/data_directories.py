@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Literal
 
 from schemaquake.checkers.evidence.evidence import Evidence
@@ -102,9 +102,7 @@ class DataDirectories:
                 tally.judge(_divided(table, case.readings), _dropped(table))
         if not tally.judged and not tally.doubts:
             tally.doubt(Doubt("nothing-to-judge", "the history creates none of the tables on disk"))
-        verdict = tally.verdict(tables=tally.judged, directories=sum(map(len, found.values())))
-        # A doubt about a table leaves the races of other keyspaces decided; a disk that was not read leaves none.
-        return verdict if verdict.judged_nothing else replace(verdict, undecided=tally.undecided_keyspaces())
+        return tally.verdict(tables=tally.judged, directories=sum(map(len, found.values())))
 
 
 def _directories(case: Evidence) -> Mapping[tuple[str, str], Sequence[_Directory]]:

@@ -7,10 +7,20 @@ from typing import Final
 from schemaquake.checkers.findings.catalogue import CATALOGUE
 from schemaquake.results.findings.cause import Cause
 from schemaquake.results.findings.finding import Finding, Rate, Symptom
+from schemaquake.results.findings.known import KnownAs
 from schemaquake.results.findings.shapes import Shape
+from schemaquake.results.findings.tracking import Sighting, TrackedFinding
 from schemaquake.results.wording import counted, joined
 
-__all__ = ["describe_cause", "describe_rate", "describe_standing", "describe_symptom", "title_of"]
+__all__ = [
+    "describe_cause",
+    "describe_known",
+    "describe_otherwise",
+    "describe_rate",
+    "describe_standing",
+    "describe_symptom",
+    "title_of",
+]
 
 _STATEMENTS: Final = {
     "alter-keyspace": "ALTER KEYSPACE {}",
@@ -74,10 +84,25 @@ def describe_rate(rate: Rate) -> str:
 
 def describe_standing(finding: Finding) -> str:
     """Describe the standing: `known: CASSANDRA-18330`, `new` (to Schemaquake's list), or `cause not known`."""
-    known = finding.known
-    if known is not None:
-        return f"known: {joined(known.tickets) or 'no ticket yet'}"
-    return "new" if finding.cause.known else "cause not known"
+    if finding.known is None and not finding.cause.known:
+        return "cause not known"
+    return describe_known(None if finding.known is None else finding.known.known_as)
+
+
+def describe_known(known: KnownAs | None) -> str:
+    """Describe what is known of a finding with known statements: `known: CASSANDRA-18330`, or `new`."""
+    return "new" if known is None else f"known: {joined(known.tickets) or 'no ticket yet'}"
+
+
+def describe_otherwise(tracked: TrackedFinding, sighting: Sighting) -> str:
+    """Describe what the same statements are known as on a system, `SQ-NOZW55CK: a row is written …, known: no ticket yet`.
+
+    Empty if that is what they are known as elsewhere. Designs may break in ways of their own under the same statements.
+    """
+    if not tracked.known_otherwise(sighting):
+        return ""
+    title = f": {sighting.known.title}" if sighting.known else ""
+    return f"{sighting.id}{title}, {describe_known(sighting.known)}"
 
 
 def describe_symptom(finding: Finding, symptom: Symptom) -> str:

@@ -109,7 +109,7 @@ class Finding:
         known = self.known
         return {
             "id": self.id,
-            "known": None if known is None else known.to_json(),
+            "known": None if known is None else known.known_as.to_json(),
             "cause": self.cause.to_json(),
             "symptoms": [asdict(symptom) for symptom in self.symptoms],
             "races": list(self.races),

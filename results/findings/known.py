@@ -12,7 +12,26 @@ from typing import Any
 from schemaquake.results.findings.cause import Cause
 from schemaquake.results.findings.shapes import Shape, parse_shape
 
-__all__ = ["KnownFinding", "known_finding", "known_findings"]
+__all__ = ["KnownAs", "KnownFinding", "known_finding", "known_findings"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownAs:
+    """The title, the tickets and the page of a known finding, for readers."""
+
+    title: str
+    tickets: tuple[str, ...]
+    page: str | None
+    """Its page below `docs/`; None if it has none."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as findings and sightings hold it."""
+        return {"title": self.title, "tickets": list(self.tickets), "page": self.page}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> KnownAs:
+        """Parse what `to_json` returned. Raises KeyError or TypeError for other documents."""
+        return cls(title=document["title"], tickets=tuple(document["tickets"]), page=document["page"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,9 +61,10 @@ class KnownFinding:
             return {shape.f for shape in self.statements} <= raced and self.symptoms.issuperset(types)
         return self.statements == cause.statements and (not self.symptoms or not self.symptoms.isdisjoint(types))
 
-    def to_json(self) -> dict[str, Any]:
-        """Return what findings in verdict.json say of it."""
-        return {"title": self.title, "tickets": list(self.tickets), "page": self.page}
+    @property
+    def known_as(self) -> KnownAs:
+        """The entry as readers are told of it."""
+        return KnownAs(title=self.title, tickets=self.tickets, page=self.page)
 
 
 @cache

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from schemaquake.results.findings.finding import Finding, Rate
+from schemaquake.results.findings.known import KnownAs
 
 __all__ = [
     "JudgedRace",
@@ -91,6 +92,8 @@ class Sighting:
     id: str | None
     """The finding's name on that system's design; None if it was not seen there."""
     rate: Rate
+    known: KnownAs | None = None
+    """The known finding on that system's design; None if it is new there, or was not seen."""
     runs: tuple[str, ...] = ()
     """Runs in which it was seen."""
     symptoms: tuple[str, ...] = ()
@@ -110,6 +113,7 @@ class Sighting:
             "state": self.state,
             "id": self.id,
             "rate": self.rate.to_json(),
+            "known": None if self.known is None else self.known.to_json(),
             "runs": list(self.runs),
             "symptoms": list(self.symptoms),
             "first_seen": self.first_seen,
@@ -123,6 +127,7 @@ class Sighting:
             system=document["system"],
             id=document["id"],
             rate=Rate.from_json(document["rate"]),
+            known=KnownAs.from_json(known) if (known := document.get("known")) else None,
             runs=tuple(document["runs"]),
             symptoms=tuple(document["symptoms"]),
             first_seen=document["first_seen"],
@@ -166,6 +171,11 @@ class TrackedFinding:
     def last_seen(self) -> str | None:
         """The latest sighting."""
         return max((one.last_seen for one in self.sightings if one.last_seen), default=None)
+
+    def known_otherwise(self, sighting: Sighting) -> bool:
+        """Tell if a sighting is known as something else than the example, as designs may break under the same statements in ways of their own."""
+        known = self.example.known
+        return sighting.state == "affected" and sighting.known != (None if known is None else known.known_as)
 
     def on(self, system: str) -> Sighting:
         """Return the finding on one of the systems. Raises KeyError for another."""
@@ -263,6 +273,7 @@ def _sighting(example: Finding, system: str, observations: Sequence[Observation]
         system=system,
         id=found[0][1].id if found else None,
         rate=Rate(broken, tried, example.rate.unit),
+        known=known.known_as if found and (known := found[0][1].known) else None,
         runs=tuple(run for run, _ in found),
         symptoms=tuple(dict.fromkeys(symptom.type for _, one in found for symptom in one.symptoms)),
         first_seen=min((one.first_seen for _, one in found if one.first_seen), default=None),

@@ -54,10 +54,15 @@ def bounded(verdict: Verdict) -> Verdict:
 def _cut_doubts(doubts: Sequence[Doubt]) -> tuple[Doubt, ...]:
     """Shorten the texts and lists of objects. More doubts than a list may have are counted in the last one."""
     shown = [
-        replace(doubt, text=_cut(doubt.text), objects=tuple(_cut(doubt.objects))) for doubt in doubts[:_ENTRIES_MOST]
+        replace(doubt, text=_cut(doubt.text), objects=_cut_objects(doubt.objects)) for doubt in doubts[:_ENTRIES_MOST]
     ]
     left = len(doubts) - len(shown)
     return (*shown, *((Doubt("undecided", f"{left} more doubts are left out"),) if left else ()))
+
+
+def _cut_objects(objects: Sequence[str]) -> tuple[str, ...]:
+    """Shorten the names. A doubt about more objects than a list may have becomes one about everything."""
+    return () if len(objects) > _ENTRIES_MOST else tuple(map(_cut, objects))
 
 
 _OPTIONS: Final = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY

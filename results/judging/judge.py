@@ -41,7 +41,7 @@ from schemaquake.harness.compiled import always_compiled, working_time
 from schemaquake.harness.errors import HistoryError, PlanError
 from schemaquake.harness.history.lean_mops import widen
 from schemaquake.harness.model.protocols import Checker
-from schemaquake.harness.model.records import HISTORY, LEAN_MOPS, Records
+from schemaquake.harness.model.records import HISTORY, LEAN_MOPS, Records, keyspace_of
 from schemaquake.harness.model.traits import checker_traits
 from schemaquake.harness.model.verdict import Doubt, DoubtKind, Verdict
 from schemaquake.harness.registry import load, load_all
@@ -420,7 +420,8 @@ def _combined(
     for checker, of_checker in zip(checkers, parts, strict=True):
         if checker.scope == "run":
             verdict = of_checker[None]
-            verdicts.append(replace(verdict, anomalies=in_order(verdict.anomalies)))
+            verdict = replace(verdict, anomalies=in_order(verdict.anomalies))
+            verdicts.append(replace(verdict, undecided=_undecided_keyspaces(verdict, survey.weights)))
         else:
             by_keyspace = {keyspace: verdict for keyspace, verdict in of_checker.items() if keyspace is not None}
             judged |= {keyspace for keyspace, verdict in by_keyspace.items() if not verdict.judged_nothing}
@@ -435,6 +436,18 @@ def _combined(
         unjudged=survey.acknowledged - judged if apart and not by_name else (),
         stats={"events": survey.events, "keyspaces": len(survey.weights)},
     )
+
+
+def _undecided_keyspaces(verdict: Verdict, known: Collection[str]) -> tuple[str, ...] | None:
+    """Return the keyspaces that a verdict on the whole run leaves undecided; None for all.
+
+    A doubt about a table leaves the races of other keyspaces decided; a doubt about no object, or about one that is in none of
+    these known keyspaces, leaves none.
+    """
+    if verdict.judged_nothing or any(not doubt.objects for doubt in verdict.doubts):
+        return None
+    concerned = {keyspace_of(name) for doubt in verdict.doubts for name in doubt.objects}
+    return tuple(sorted(map(str, concerned))) if concerned and concerned <= {*known} else None
 
 
 def _is_bare(subject: Store | Records | HistoryFile) -> bool:

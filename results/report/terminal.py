@@ -43,7 +43,7 @@ def render_findings_table(findings: Sequence[TrackedFinding], systems: Sequence[
     for tracked in findings:
         name = Text(title_of(tracked.example), style="bold")
         name.append(f"\n{tracked.example.id}, {describe_standing(tracked.example)}", style="not bold dim")
-        table.add_row(name, *(Text(describe_sighting(one)) for one in tracked.sightings))
+        table.add_row(name, *(Text(describe_sighting(tracked, one)) for one in tracked.sightings))
     return table
 
 

@@ -6,7 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from schemaquake.results.findings.description import describe_cause, describe_rate, describe_standing, title_of
+from schemaquake.results.findings.description import (
+    describe_cause,
+    describe_otherwise,
+    describe_rate,
+    describe_standing,
+    title_of,
+)
 from schemaquake.results.findings.tracking import Sighting, SightingState, TrackedFinding
 from schemaquake.results.report.findings import Reference, references_of
 from schemaquake.results.report.markdown import code_span, escaped
@@ -31,6 +37,8 @@ class SightingView:
     rate: str
     id: str
     symptoms: Sequence[str]
+    otherwise: str
+    """The finding that it is known as there, if it is known as another elsewhere; or empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,11 +69,11 @@ def tracked_view(tracked: TrackedFinding) -> TrackedView:
         seen=" to ".join(dict.fromkeys(seen)),
         tickets=references_of(known.tickets if known else ()),
         page=f"docs/{known.page}" if known and known.page else "",
-        sightings=[_sighting_view(one) for one in tracked.sightings],
+        sightings=[_sighting_view(tracked, one) for one in tracked.sightings],
     )
 
 
-def _sighting_view(sighting: Sighting) -> SightingView:
+def _sighting_view(tracked: TrackedFinding, sighting: Sighting) -> SightingView:
     style, state = _STYLES[sighting.state]
     return SightingView(
         system=system_name(sighting.system),
@@ -74,13 +82,15 @@ def _sighting_view(sighting: Sighting) -> SightingView:
         rate=describe_rate(sighting.rate) if sighting.rate.tried else "",
         id=sighting.id or "",
         symptoms=sighting.symptoms,
+        otherwise=describe_otherwise(tracked, sighting),
     )
 
 
-def describe_sighting(sighting: Sighting) -> str:
+def describe_sighting(tracked: TrackedFinding, sighting: Sighting) -> str:
     """Describe one finding on one system: `✕ affected, 3 of 3 races, 44–100 %`."""
-    view = _sighting_view(sighting)
-    return f"{view.state}, {view.rate}" if view.rate else view.state
+    view = _sighting_view(tracked, sighting)
+    text = f"{view.state}, {view.rate}" if view.rate else view.state
+    return f"{text}; {view.otherwise}" if view.otherwise else text
 
 
 def render_tracked_markdown(findings: Sequence[TrackedFinding], systems: Sequence[str]) -> list[str]:
@@ -92,6 +102,6 @@ def render_tracked_markdown(findings: Sequence[TrackedFinding], systems: Sequenc
     for tracked in findings:
         view = tracked_view(tracked)
         name = f"{code_span(view.id)} {escaped(view.title)}<br>{escaped(view.standing)}"
-        cells = (escaped(describe_sighting(one)) for one in tracked.sightings)
+        cells = (escaped(describe_sighting(tracked, one)) for one in tracked.sightings)
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return ["## Findings", "\n".join(lines)]

@@ -13,9 +13,9 @@ from rich.text import Text
 
 from schemaquake.harness.errors import HistoryError, PlanError
 from schemaquake.results.findings.curation import NOTHING_CURATED, Curation
-from schemaquake.results.findings.description import describe_standing, title_of
+from schemaquake.results.findings.description import describe_otherwise, describe_standing, title_of
 from schemaquake.results.findings.lifecycle import FollowedFinding, follow_findings
-from schemaquake.results.findings.tracking import SightingState, TrackedFinding
+from schemaquake.results.findings.tracking import Sighting, SightingState, TrackedFinding
 from schemaquake.results.store.store import Store
 from schemaquake.results.summary.summarise import read_summary
 from schemaquake.results.wording import counted, system_name
@@ -119,6 +119,12 @@ def _cells(tracked: TrackedFinding, name: str, title: str | None) -> tuple[Text,
 
 
 def describe_systems(tracked: TrackedFinding, state: SightingState) -> str:
-    """List the systems in that state with their counts: `Cassandra 5.0.9 (3 of 3)`."""
+    """List the systems in that state with their counts, and with what it is known as there: `Cassandra 5.0.9 (3 of 3)`."""
     some = [one for one in tracked.sightings if one.state == state]
-    return ", ".join(f"{system_name(one.system)} ({one.rate.broken} of {one.rate.tried})" for one in some) or "–"
+    return ", ".join(_describe_system(tracked, one) for one in some) or "–"
+
+
+def _describe_system(tracked: TrackedFinding, sighting: Sighting) -> str:
+    counts = f"{sighting.rate.broken} of {sighting.rate.tried}"
+    otherwise = describe_otherwise(tracked, sighting)
+    return f"{system_name(sighting.system)} ({counts}{f'; {otherwise}' if otherwise else ''})"

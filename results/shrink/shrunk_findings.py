@@ -60,7 +60,7 @@ class ShrunkFinding:
         document: dict[str, Any] = {
             "finding": self.finding.id,
             "title": title_of(self.finding),
-            "known": None if self.finding.known is None else self.finding.known.to_json(),
+            "known": None if self.finding.known is None else self.finding.known.known_as.to_json(),
             "anomaly": self.anomaly,
             "suspects": self.suspects,
             "why_not": self.why_not,

@@ -19,7 +19,13 @@ from schemaquake.checkers.findings.catalogue import CATALOGUE, prominence_of
 from schemaquake.harness.errors import PlanError
 from schemaquake.results.corpus.reading import is_corpus
 from schemaquake.results.findings.curation import NOTHING_CURATED, Curation
-from schemaquake.results.findings.description import describe_cause, describe_rate, describe_standing, title_of
+from schemaquake.results.findings.description import (
+    describe_cause,
+    describe_otherwise,
+    describe_rate,
+    describe_standing,
+    title_of,
+)
 from schemaquake.results.findings.finding import Rate
 from schemaquake.results.findings.lifecycle import FollowedFinding, follow_findings
 from schemaquake.results.findings.tracking import Observation
@@ -382,6 +388,7 @@ def _sighting_view(one: FollowedFinding, system: str) -> dict[str, Any]:
         "tried": sighting.rate.tried,
         "unit": sighting.rate.unit,
         "stage": stage,
+        "otherwise": describe_otherwise(one.tracked, sighting),
         "needed": life.needed if life else None,
         "rate": describe_rate(sighting.rate) if sighting.rate.tried else "",
         "since": since,

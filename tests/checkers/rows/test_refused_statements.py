@@ -163,10 +163,10 @@ def _time(line: str) -> int:
     return int(line[1:].split(maxsplit=1)[0])
 
 
-def test_a_doubt_leaves_other_keyspaces_decided() -> None:
+def test_a_doubt_is_about_its_table() -> None:
     verdict = Visibility().check(judged([*KEYSPACE, *CREATED, *asked(INSERT)]), limit_s=5)
-    assert (verdict.valid, verdict.undecided) == ("unknown", ("k",))
-    assert Visibility().check(judged([*KEYSPACE, *CREATED, *asked(INSERT, "ok")]), limit_s=5).undecided == ()
+    assert (verdict.valid, [doubt.objects for doubt in verdict.doubts]) == ("unknown", [("k.t",)])
+    assert Visibility().check(judged([*KEYSPACE, *CREATED, *asked(INSERT, "ok")]), limit_s=5).valid is True
 
 
 LATER = ("@40000 p92 n1 invoke drop-table k.t", "@40010 p92 n1 ok")

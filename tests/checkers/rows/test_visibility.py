@@ -115,7 +115,7 @@ def test_a_drop_of_unknown_outcome_after_which_the_table_was_created_again_is_a_
 @pytest.mark.parametrize("lines", OPEN.values(), ids=OPEN)
 def test_a_drop_of_unknown_outcome_is_a_doubt_until_a_final_reading_decides_it(lines: Sequence[str]) -> None:
     doubted = verdict(lines, asked(20_000))
-    assert (doubted.valid, doubted.anomalies, doubted.undecided) == ("unknown", (), ("k",))
+    assert (doubted.valid, doubted.anomalies) == ("unknown", ())
     assert [doubt.objects for doubt in doubted.doubts] == [("k.t",)]
     assert [found.type for found in verdict(lines, asked(20_000), readings=THERE).anomalies] == ["invisible-change"]
     none = ("@90000 settled n1,n3 keyspace l",)

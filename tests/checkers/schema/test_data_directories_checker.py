@@ -79,12 +79,12 @@ def test_a_disk_that_was_not_looked_at_leaves_it_undecided() -> None:
     assert [(doubt.kind, "n2" in doubt.text) for doubt in judgement.doubts] == [("unread", True)]
 
 
-def test_a_missing_directory_leaves_other_keyspaces_decided_and_a_disk_that_was_not_read_leaves_none() -> None:
+def test_a_missing_directory_is_a_doubt_about_its_table_and_a_disk_that_was_not_read_about_all() -> None:
     other = ("settled n1,n2 table l.s id=bb a:int*", "settled n1 data-directory l.s id=bb " + PLAIN)
     judgement = verdict(CREATE, [*SCHEMA, *KEPT, *other])
-    assert (judgement.valid, judgement.undecided) == ("unknown", ("l",))
+    assert (judgement.valid, [doubt.objects for doubt in judgement.doubts]) == ("unknown", [("l.s",)])
     unread = verdict(CREATE, [*SCHEMA, "settled n1 data-directory k.t id=aa " + PLAIN])
-    assert (unread.valid, unread.undecided) == ("unknown", None)
+    assert (unread.valid, [doubt.objects for doubt in unread.doubts]) == ("unknown", [()])
 
 
 @pytest.mark.parametrize("seen", ["n1", "n2"])

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from schemaquake.results.findings.cause import Cause
+from schemaquake.results.findings.description import describe_otherwise
 from schemaquake.results.findings.finding import Finding, Rate, Symptom
 from schemaquake.results.findings.shapes import parse_shape
 from schemaquake.results.findings.tracking import JudgedRace, JudgedRun, TrackedFinding, track_findings
@@ -103,3 +104,27 @@ def test_what_was_tracked_is_read_back() -> None:
     with pytest.raises(KeyError):
         tracked.on(NEVER)
     assert track_findings([], (OLD,)) == ()
+
+
+def known_on(
+    era: str, symptom: str, *, statements: tuple[str, ...] = ("drop-column(A at B)", "create-index(C at B on A)")
+) -> Finding:
+    made = finding(1, 1, era=era, statements=statements)
+    return replace(made, symptoms=(replace(made.symptoms[0], type=symptom),))
+
+
+def test_a_design_that_breaks_in_a_way_of_its_own_says_what_that_is_known_as() -> None:
+    old, new = known_on("system_schema", "dangling-index-target"), known_on("tcm", "unreadable-table")
+    (tracked,) = track_findings([judged(OLD, old), judged(NEW, new), judged(NEVER)], (OLD, NEW, NEVER))
+    assert describe_otherwise(tracked, tracked.on(OLD)) == describe_otherwise(tracked, tracked.on(NEVER)) == ""
+    told = describe_otherwise(tracked, tracked.on(NEW))
+    assert told == f"{new.id}: A row is written to a column that is being dropped, known: no ticket yet"
+    assert TrackedFinding.from_json(tracked.to_json()) == tracked
+    (same,) = track_findings([judged(OLD, old), judged(NEW, replace(old, rate=Rate(1, 2, "race")))], (OLD, NEW))
+    assert describe_otherwise(same, same.on(NEW)) == ""
+
+
+def test_a_design_on_which_it_is_new_says_so() -> None:
+    old, new = known_on("system_schema", "dangling-index-target"), known_on("tcm", "lost-rows")
+    (tracked,) = track_findings([judged(OLD, old), judged(NEW, new)], (OLD, NEW))
+    assert describe_otherwise(tracked, tracked.on(NEW)) == f"{new.id}, new"

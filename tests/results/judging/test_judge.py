@@ -74,6 +74,29 @@ def test_a_part_has_one_keyspace_and_every_note():
     assert stats["notes"] == 5 * 5
 
 
+OF_TWO = Doubt("undecided", "who knows", ("ks1.t", "ks3"))
+
+
+@pytest.mark.parametrize(
+    ("doubts", "undecided"),
+    [
+        pytest.param((OF_TWO,), ("ks1", "ks3"), id="objects"),
+        pytest.param((OF_TWO, Doubt("unread", "n2's disk")), None, id="everything"),
+        pytest.param((OF_TWO, Doubt("undecided", "a key", ("17",))), None, id="no-keyspace-of-the-run"),
+    ],
+)
+@pytest.mark.parametrize("valid", ["unknown", False])
+def test_doubts_of_a_checker_of_the_run_leave_the_keyspaces_decided_that_they_are_not_about(doubts, undecided, valid):
+    anomalies = () if valid else (Anomaly(type="lost-rows", title="t", objects=("ks0.t",)),)
+    assert only(Says(valid, doubts=doubts, anomalies=anomalies)).undecided == undecided
+
+
+def test_a_question_that_did_not_arise_leaves_nothing_undecided():
+    verdict = only(Says("unknown", doubts=(Doubt("nothing-to-judge", "no set", ("ks1",)),)))
+    assert verdict.judged_nothing
+    assert verdict.undecided is None
+
+
 def test_a_checker_of_the_run_gets_everything(tmp_path):
     stats = only(Counts(), stored(tmp_path)).figures
     assert stats == {
