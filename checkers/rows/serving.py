@@ -22,7 +22,7 @@ _QUORUMS: Final = frozenset({"QUORUM", "LOCAL_QUORUM"})
 
 
 def find_nodes_without_service(notes: Notes) -> Mapping[str, frozenset[str]]:
-    """Map each final phase to the nodes whose last start by then failed, without those that left the cluster."""
+    """Map each final phase to the nodes that ended in it, and those whose last start by then failed and that are members still."""
     served: dict[str, bool] = {}
     absent: dict[str, frozenset[str]] = {}
     for phase in PHASES:
@@ -30,8 +30,19 @@ def find_nodes_without_service(notes: Notes) -> Mapping[str, frozenset[str]]:
             if start.node and (start.phase == "restart") == (phase == "restarted"):
                 served[start.node] = start.served
         fallen = frozenset(node for node, serves in served.items() if not serves)
-        absent[phase] = fallen - notes.gone(phase, fallen)
+        absent[phase] = (fallen - notes.gone(phase, fallen)) | _find_deaths(notes, phase)
     return absent
+
+
+def _find_deaths(notes: Notes, phase: str) -> frozenset[str]:
+    """Find the nodes that ended by themselves from the first step of a final phase on, and before the next one."""
+    begins = notes.began(f"settle-{phase}")
+    ends = notes.began("restart") if phase == PHASES[0] else None
+    if begins is None:
+        return frozenset()
+    return frozenset(
+        death.node for death in notes.deaths if begins <= death.time and (ends is None or death.time < ends)
+    )
 
 
 def serves_level(level: str, copies: int | None, *, missing: int) -> bool:

@@ -284,7 +284,8 @@ def _find_contradictions(evidence: Evidence, settle: Mapping[str, Any]) -> Itera
         yield f"phase {phase} is noted to have {'agreed' if agreed else 'not agreed'}, with versions that say otherwise"
     read = {schema.node for schema in evidence.shown.of(str(phase))} if phase in _READ else _booted(evidence)
     unread = {unread.node for unread in evidence.shown.unread if unread.phase == phase}
-    if read and not read <= versions.keys() <= read | unread:
+    known = read | unread | evidence.notes.gone(str(phase), versions)
+    if read and not read <= versions.keys() <= known:
         strange = sorted(read ^ versions.keys())
         yield f"the versions noted when phase {phase} settled are not those of the nodes that served: {listing(strange)} differ"
     elif agreed and _agree(list(versions.values())):

@@ -59,7 +59,7 @@ def find_strange_members(evidence: Evidence) -> Iterator[str]:
     ended = sum(row["type"] != "invoke" for row, _ in _operations(evidence))
     if notes.planned and moments.count("operation") != ended and "nemesis-died" not in notes.kinds:
         yield f"{ended} operations on the topology ended, and the members are noted {moments.count('operation')} times behind one"
-    if strange := sorted({str(moment) for moment in moments} - {"boot", "operation", *_BEFORE}):
+    if strange := sorted({str(moment) for moment in moments} - {"boot", "operation", "death", *_BEFORE}):
         yield f"a note of the members is of no moment of a run, but of {listing(strange)}"
     shapes = [text for row, value in noted for text in _find_strange_shape(row, value)]
     yield from shapes

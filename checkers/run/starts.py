@@ -1,7 +1,7 @@
 """Starts: every start of a server is one that the run has a reason for, and every reason has its start.
 
-Judges the conductor's notes `node-start` and `node-died`: each node is booted once; one whose process ended by itself is started again
-when faults are healed, and no other one is; each node that serves is restarted once in the end. What is noted otherwise is a doubt.
+Judges the conductor's notes `node-start` and `node-died`: each node is booted once; one whose process ended by itself before the final
+readings is started again when faults are healed, and no other one is; each node that serves is restarted once in the end. What is noted otherwise is a doubt.
 `starts_at_least` and `starts_at_most` say how many logs a node can have left.
 """
 
@@ -60,7 +60,10 @@ def _find_unfounded(notes: Notes) -> Iterator[str]:
         if within and not any(within):
             yield f"a start of {start.node} is noted as one of phase {start.phase}, and was at another time"
     again = Counter(start.node for start in notes.starts if start.phase == "fault")
-    died = Counter(death.node for death in notes.deaths)
+    judged = notes.began(
+        "settle-settled"
+    )  # a node that ends from here on is started by the last restart, or not any more
+    died = Counter(death.node for death in notes.deaths if judged is None or death.time < judged)
     for node in sorted((again - died).keys()):
         yield f"{node} was started again after the faults, and it is not noted that its process had ended"
     for node in sorted((died - again).keys()):

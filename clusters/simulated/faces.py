@@ -255,6 +255,10 @@ class Node(Protocol):
         """End the server by its own error."""
         ...
 
+    def end_itself(self, text: str) -> None:
+        """End the server in good order, for a reason that is told in its log."""
+        ...
+
     def disconnect(self, name: str) -> None:
         """Give up the connections to a node: what is under way on them is lost."""
         ...

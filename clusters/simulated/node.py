@@ -169,6 +169,12 @@ class SimulatedNode:
         self.exit_code = _EXIT_OF_A_FAILED_START
         self._end("death")
 
+    def end_itself(self, text: str) -> None:
+        """End the server in good order, for a reason that is told in its log."""
+        self.console.info("main", "StorageService.java:1", text)
+        self.exit_code = 0
+        self._end("death")
+
     def _end(self, how: str) -> None:
         self._halts += how != "death"
         server, self.server = self.server, None

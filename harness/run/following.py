@@ -1,8 +1,9 @@
 """Following: workers, observer and notes go with the cluster's membership.
 
-At the boundaries of phases and after every operation on the topology the roster is read, and noted in the history:
+At the boundaries of phases, after every operation on the topology, and when a node was found to have ended by itself, the roster is
+read, and noted in the history:
 
-    membership  {"at": "boot" | "operation" | "heal" | "restart",
+    membership  {"at": "boot" | "operation" | "heal" | "restart" | "death",
                  "members": {"n1": {"state", "address", "host_id", "spare", "expected"}}}
 
 `state` is what the cluster shows, `expected` what follows from the run's operations (`harness.model.membership`).
@@ -43,7 +44,7 @@ class Following:
         """Follow with these from now on."""
         self._crew, self._observer = crew, observer
 
-    def look(self, at: Literal["boot", "heal", "restart"]) -> list[str]:
+    def look(self, at: Literal["boot", "heal", "restart", "death"]) -> list[str]:
         """Read and note the members; return the nodes that should serve. Their sessions are the caller's to open."""
         self._roster.refresh()
         self._write(at)
@@ -68,5 +69,5 @@ class Following:
                 # It is asked again before the final readings, and then it must answer.
                 log.warning("a node could not be followed", extra={"error": str(error)})
 
-    def _write(self, at: Literal["boot", "operation", "heal", "restart"]) -> None:
+    def _write(self, at: Literal["boot", "operation", "heal", "restart", "death"]) -> None:
         self._notes.write("membership", {"at": at, "members": self._roster.to_json()})

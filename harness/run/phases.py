@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final, Literal
 
-from schemaquake.harness.errors import ClusterError, NodeDied
+from schemaquake.harness.errors import ClusterError, NodeDied, NodeUnreachable
 from schemaquake.harness.faults.requests import server_restart
 from schemaquake.harness.faults.schedule import FaultSchedule
 from schemaquake.harness.model.observation import Observation
@@ -114,8 +114,9 @@ class Phases:
         self._judge("settled", serving)
         if self._plan.restart != "none":
             with self._notes.phase("restart"):
-                serving = self._restart(serving)
-                self._following.look("restart")
+                back = self._restart(serving)
+                members = self._following.look("restart")
+                serving = [name for name in back if name in members]
             self._judge("restarted", serving)
 
     def _set_up(self) -> list[str]:
@@ -185,15 +186,17 @@ class Phases:
 
     def _bring_back(self, nodes: Sequence[str]) -> list[str]:
         """Have every node that should serve do so again, after the faults; return those that do."""
+        fallen = [name for name in nodes if self._nodes[name].state() == "stopped"]
+        if fallen:  # one whose place was taken from it meanwhile has nothing to come back to
+            members = self._following.look("death")
+            nodes = [name for name in nodes if name in members]
         serving = []
         for name in nodes:
             node = self._nodes[name]
-            fell = node.state() == "stopped"
+            fell = name in fallen
             if fell:
                 # Every fault that ends a node starts it again when it is healed: this one ended by itself.
-                ended = node.await_serving(deadline_s=0)
-                died = {"exit_code": ended.exit_code, "first_error": ended.first_error}
-                self._notes.write("node-died", died, node=name)
+                self._note_death(node)
                 node.start()
             boot = node.await_serving(deadline_s=self._plan.start_timeout_s)
             if fell:
@@ -205,6 +208,11 @@ class Phases:
         if not serving:
             raise NodeDied("no node serves after the faults were healed", node="", exit_code=None, first_error="")
         return serving
+
+    def _note_death(self, node: Node) -> None:
+        ended = node.await_serving(deadline_s=0)
+        died = {"exit_code": ended.exit_code, "first_error": ended.first_error}
+        self._notes.write("node-died", died, node=node.name)
 
     def _tell_dead(self, boot: Boot, when: str) -> None:
         log.warning(
@@ -240,8 +248,7 @@ class Phases:
             log.warning("no node serves: nothing to read", extra={"phase": label})
             return
         self._observer.sample(None)
-        self._observer.connect(serving)
-        self._crew.connect(serving)
+        serving = self._open_sessions(label, serving)
         with self._notes.phase(f"settle-{label}"):
             missing = self._cluster.await_whole(serving, deadline_s=self._plan.settle_limit_s)
             if missing is not None:
@@ -260,6 +267,34 @@ class Phases:
             for part in parts:
                 if not self._crew.run(part, label=label, nodes=serving, time_limit_s=limit_s):
                     self._cut_short(f"{part}-{label}")
+            self._note_the_ended(label, serving)
+
+    def _open_sessions(self, label: str, names: Sequence[str]) -> Sequence[str]:
+        """Open a session to each of these nodes; return those that have one: a node may end between its start and its reading.
+
+        Raises NodeUnreachable for a node that goes on and accepts none.
+        """
+        while True:
+            try:
+                self._observer.connect(names)
+                self._crew.connect(names)
+            except NodeUnreachable:
+                alive = self._note_the_ended(label, names)
+                if not alive or len(alive) == len(names):
+                    raise
+                names = alive
+            else:
+                return names
+
+    def _note_the_ended(self, label: str, names: Sequence[str]) -> Sequence[str]:
+        """Note which of these nodes have ended by themselves, after the members, which say who may; return the others."""
+        ended = [name for name in names if self._nodes[name].state() == "stopped"]
+        if ended:
+            self._following.look("death")
+            log.warning("nodes have ended by themselves", extra={"phase": label, "nodes": ",".join(ended)})
+        for name in ended:
+            self._note_death(self._nodes[name])
+        return [name for name in names if name not in ended]
 
     def _catch_up(self, label: str, serving: Sequence[str]) -> None:
         """Have nodes apply all committed changes, on clusters that can, and note the result of each node."""

@@ -6,6 +6,7 @@ The script of a run is its plan's options (`-O`), so that every process of it kn
     crew   = n1 n1 n2                         which worker stands on which node; else one a node
     shows n2 = a b ! b                        what n2's schema version is at each look; "!" cannot be read; the last stays
     breaks n3 = 1                             n3 does not come up from its start number 1 (0 is the first)
+    ends n2 = 1                               n2 ends by itself as soon as its start number 1 is found to have served
     tremor = 0.1-0.4 n1                       the nemesis `tremor` shakes n1 from 0.1 s to 0.4 s
     tremor inject = raises                    … and cannot be injected; the same for heal
     tremor takes = 0.2                        how long its injection blocks, in seconds
@@ -291,6 +292,7 @@ class ScriptedNode:
         self.address = f"192.0.2.{name[1:]}"
         self.folder = folder
         self.broken_from = int(options.get(f"breaks {name}", 1000))
+        self.ends_from = int(options.get(f"ends {name}", 1000))
         self.starts = 0
 
     def _call(self, verb):
@@ -303,6 +305,8 @@ class ScriptedNode:
 
     def await_serving(self, *, deadline_s):
         served = self.state() == "running"
+        if self.starts > self.ends_from:
+            set_state(self.folder, self.name, "stopped")
         return Boot(
             node=self.name,
             served=served,

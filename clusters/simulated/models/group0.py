@@ -105,6 +105,8 @@ _EMPTY: Final = UUID(int=0)
 """The version of a schema without a change."""
 _WRITING: Final = Writing(keyspace_row=False, whole_row=False)
 
+_ABOUT_MEMBERS: Final = frozenset({"discover", "propose", "barrier", "member", "banned"})
+
 
 class Command(NamedTuple):
     """A guarded schema change."""
@@ -165,6 +167,10 @@ class _Life:
     applying: bool = False
     is_silent: bool = False
     """True while the others take the node for dead, because its address was that of one that died."""
+    has_left: bool = False
+    """True when the ring has no place for the node any more, by its own wish."""
+    is_banned: bool = False
+    """True when another node told it that the group is without it."""
     flights: dict[int, int] = field(default_factory=dict)
     """By version of the topology the number of requests for rows that the node coordinates now."""
 
@@ -473,9 +479,13 @@ class Group0:
         """Carry out a change of the ring that an operator asked this node for. Raises ServerSaid."""
         yield from self._coordinator.reshape(node, verb, about=about, argument=argument)
         if verb == "decommission":
+            life = _life(node)
+            life.has_left = True
             role = _role(node)
             ends_ns = node.kernel.heap.now_ns + _CHANGE_LIMIT_NS
             while any(member.name == node.name for member in role.members.now) and node.kernel.heap.now_ns < ends_ns:
+                if life.is_banned:
+                    break
                 yield Sleep(100 * MS)
             self._raft.resign(node)
             server_of(node).phase = "left"
@@ -567,7 +577,28 @@ class Group0:
     def receive(self, node: Node, message: Message) -> Steps | None:
         """Handle a message of the group, or one of the data path from a coordinator that may be ahead."""
         if message.kind in Raft.kinds:
+            if self._is_banned(node, message.sender):
+                server_of(node).send(message.sender, "banned", node.host_ids[message.sender])
+                return None
             return self._raft.receive(node, message)
+        if message.kind in _ABOUT_MEMBERS:
+            return self._receive_about_members(node, message)
+        if message.kind in Coordinator.kinds:
+            return self._coordinator.receive(node, message)
+        if message.kind == "definition":
+            server_of(node).answer(message, server_of(node).table(message.body))
+            return None
+        if self._is_stale(node, message.body.version):
+            server_of(node).answer(message, Failure("stale topology exception"))
+            return None
+        if message.epoch > server_of(node).epoch and self._lacks(node, message.body):
+            return self._fetch_first(node, message)
+        self._look_at_request(node, message)
+        self._requests.data.receive(node, message)
+        return None
+
+    def _receive_about_members(self, node: Node, message: Message) -> Steps | None:
+        """Handle a message by which nodes find the group, ask its leader, or learn that they are out of it."""
         match message.kind:
             case "discover":
                 return self._meet(node, message)
@@ -577,19 +608,22 @@ class Group0:
                 return self._answer_with(node, message, self._raft.confirm(node))
             case "member":
                 return self._answer_with(node, message, self._admit(node, message.body))
-            case "definition":
-                server_of(node).answer(message, server_of(node).table(message.body))
-                return None
-        if message.kind in Coordinator.kinds:
-            return self._coordinator.receive(node, message)
-        if self._is_stale(node, message.body.version):
-            server_of(node).answer(message, Failure("stale topology exception"))
-            return None
-        if message.epoch > server_of(node).epoch and self._lacks(node, message.body):
-            return self._fetch_first(node, message)
-        self._look_at_request(node, message)
-        self._requests.data.receive(node, message)
+        if message.body == node.host_ids[node.name]:
+            self._leave(node, message.sender)
         return None
+
+    def _is_banned(self, node: Node, name: str) -> bool:
+        """Return whether neither the ring nor the group has a place any more for the node at an address."""
+        seat = self.board(node).topology.seats.get(name)
+        is_gone = seat is not None and seat.state in {"left", "replaced"} and seat.host_id == node.host_ids[name]
+        return is_gone and name not in _role(node).members.names
+
+    def _leave(self, node: Node, name: str) -> None:
+        """End a node that learns from another one that it is banned; one that has left, and waits to be let go, waits no longer."""
+        if _life(node).has_left:
+            _life(node).is_banned = True
+        elif server_of(node).phase == "serving":
+            node.end_itself(f"received notification of being banned from the cluster from {name}, terminating.")
 
     def _is_stale(self, node: Node, version: int) -> bool:
         """Return whether a request by that version of the topology is refused: by the fence, or because it is for who had this address before."""

@@ -102,6 +102,25 @@ def test_a_node_that_left_is_missed_by_no_probe():
     assert find_nodes_without_service(Notes(run("ok", fallen).history))["settled"] == frozenset()
 
 
+@pytest.mark.parametrize(
+    ("seconds", "missed"),
+    [(4.0, frozenset()), (4.6, {"n3"}), (5.5, {"n3"}), (5.9, {"n3"}), (6.1, frozenset())],
+)
+@pytest.mark.parametrize("outcome", ["ok", "fail"])
+def test_a_node_that_ended_while_it_was_read_serves_no_probe_of_that_phase(seconds, missed, outcome):
+    settling = note(4500, "phase", {"phase": "settle-settled", "state": "begins"})
+    died = note(round(1000 * seconds), "node-died", {"exit_code": 0, "first_error": None}, node="n3")
+    absent = find_nodes_without_service(Notes(run(outcome, settling, died).history))
+    assert absent == {"settled": missed, "restarted": frozenset()}
+
+
+def test_a_node_that_ended_after_its_last_restart_serves_no_probe_after_it():
+    settling = note(6500, "phase", {"phase": "settle-restarted", "state": "begins"})
+    died = note(6600, "node-died", {"exit_code": 0, "first_error": None}, node="n3")
+    absent = find_nodes_without_service(Notes(run("fail", settling, died).history))
+    assert absent == {"settled": frozenset(), "restarted": {"n3"}}
+
+
 @pytest.mark.parametrize(("outcome", "valid"), [("ok", True), ("fail", False)])
 def test_a_majority_is_one_of_the_members(outcome, valid):
     """With n2 under a fault n1 and n3 are two of three; when n3 has left, n1 is one of two."""

@@ -189,6 +189,10 @@ def damaged() -> Iterator[Any]:
     yield pytest.param([*notes(), note(65_000, "lunch", THREE)], id="a note of another moment")
 
 
+def test_members_are_noted_whenever_a_node_has_ended_by_itself() -> None:
+    assert strange(*notes(), *(note(at, "death", THREE) for at in (52_000, 56_000, 72_000))) == []
+
+
 @pytest.mark.parametrize("lines", list(damaged()))
 def test_a_note_of_members_that_contradicts_another_one_is_strange(lines: list[str]) -> None:
     assert len(strange(*lines)) == 1

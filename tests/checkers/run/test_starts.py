@@ -53,6 +53,7 @@ def strange(*lines: str) -> Sequence[str]:
         (died("n2"), start("n2", 30, "fault")),
         (died("n2"), died("n2", 33), start("n2", 32, "fault"), start("n2", 39, "fault")),
         (start("n3", 45, "operation"),),
+        (*phase("settle-settled", 40), died("n2", 40)),  # its last restart follows, or it has left
     ],
 )
 def test_starts_with_a_reason_are_sound(lines: Sequence[str]) -> None:
@@ -65,6 +66,7 @@ def test_starts_with_a_reason_are_sound(lines: Sequence[str]) -> None:
         ((start("n2", 32, "fault"),), "n2 was started again after the faults"),
         ((died("n1"), start("n2", 32, "fault")), "n2 was started again after the faults"),
         ((died("n2"),), "the process of n2 ended"),
+        ((*phase("settle-settled", 40), died("n2", 39)), "the process of n2 ended"),
         ((died("n2"), died("n2", 33), start("n2", 32, "fault")), "the process of n2 ended"),
         ((died("n2"), start("n2", 32, "fault"), start("n2", 33, "fault")), "n2 was started again after the faults"),
         ((start("n3", 9, "boot"),), "is noted as one of phase boot, and was at another time"),

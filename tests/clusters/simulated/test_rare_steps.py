@@ -6,6 +6,7 @@ Lines that no known seed shows to be wrong name their test here, or another one 
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -359,3 +360,59 @@ def test_a_node_that_comes_to_a_second_rack_on_5_0_is_planned_there():
     comes = {"n4": Status(0, "BOOT", "id-n4", (SPACE // 7,), location=second)}
     (move,) = _topology({**owners, **comes}).moves
     assert move.plan((("dc1", 2),)).ring.locations["n4"] == second
+
+
+# ── members that nobody told that they are none any more ─────────────────────────────────────────────────────────────
+
+
+def told_by(sender, *, state="left", host_id="id-n2", members=("n1", "n3"), kind="raft-ping"):
+    """What n1 sends to n2, which has this place in the ring, after a message of the group from `sender`."""
+    seats = {**RING.seats, "n2": RING.seats["n2"]._replace(state=state, host_id=host_id)}
+    group, node = group_on(replace(RING, seats=seats))
+    node.kernel.heap.now_ns = 1
+    node.server.state.role.members = Configuration(tuple(Member(name, f"id-{name}", votes=True) for name in members))
+    sent = []
+    node.server.send = lambda receiver, kind, body=None: sent.append((receiver, kind, body))
+    assert group.receive(node, SimpleNamespace(sender=sender, kind=kind, body=None)) is None
+    return sent
+
+
+def test_whoever_speaks_without_a_place_in_the_ring_and_the_group_is_told_that_it_is_banned():
+    assert told_by("n2") == [("n2", "banned", "id-n2")]
+    assert told_by("n2", state="replaced") == [("n2", "banned", "id-n2")]
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        pytest.param({"state": "normal"}, id="a member"),
+        pytest.param({"state": "joining"}, id="on its way in"),
+        pytest.param({"members": NAMES}, id="the group has it still"),
+        pytest.param({"host_id": "id-of-another"}, id="who left had its address before"),
+    ],
+)
+def test_whoever_has_a_place_is_heard(place):
+    assert told_by("n2", **place) == []
+
+
+@pytest.mark.parametrize(
+    ("to", "phase", "has_left", "ends", "waits"),
+    [
+        ("id-n1", "serving", False, True, True),
+        ("id-of-another", "serving", False, False, True),
+        ("id-n1", "booting", False, False, True),
+        ("id-n1", "left", False, False, True),
+        ("id-n1", "serving", True, False, False),
+    ],
+)
+def test_a_banned_node_ends_unless_it_is_just_leaving(to, phase, has_left, ends, waits):
+    group, node = group_on()
+    ended = []
+    node.end_itself = ended.append
+    node.server.phase = phase
+    node.server.state.has_left = has_left
+    assert group.receive(node, SimpleNamespace(sender="n3", kind="banned", body=to)) is None
+    assert [text.split(",")[0] for text in ended] == (
+        ["received notification of being banned from the cluster from n3"] if ends else []
+    )
+    assert node.server.state.is_banned is not waits

@@ -294,6 +294,33 @@ def test_a_node_that_is_killed_while_it_leaves_is_a_member_until_it_is_asked_aga
     assert outcomes(run, "decommission") == ["invoke", "ok"]
 
 
+def test_a_node_that_is_taken_out_while_it_is_started_again_is_told_and_ends(tmp_path):
+    options = {
+        "append": "single",
+        "bootstrap.after-failure": "resume",
+        "bootstrap.begins-s": "4",
+        "bootstrap.limit-s": "40",
+        "bugs": "none",
+        "consistency": "LOCAL_QUORUM",
+        "decommission.begins-s": "6.9",
+        "decommission.limit-s": "40",
+        "invariants": "checked",
+        "overlap": "true",
+        "partition.targets": "data-center",
+        "relay": "true",
+        "snapshots": "often",
+    }
+    run = simulate(
+        tmp_path, "schema-churn,set", "bootstrap", "decommission", "rolling-restart", "partition", system=SCYLLA, seed=67386,
+        nodes=6, spares=1, data_centers=2, racks=2, time_limit_s=12, rate=2, replication_factor=2, options=options,
+    )  # fmt: skip
+    assert dict(run.types) == {}
+    assert run.verdict.valid is not False
+    logs = [path.read_text() for path in sorted((run.folder / "nodes" / "n5").iterdir())]
+    assert any("received notification of being banned" in text for text in logs)
+    assert [note["members"]["n5"]["expected"] for note in run.notes("membership")][-1] == "left"
+
+
 def test_the_same_seed_changes_the_ring_in_the_same_way(tmp_path):
     journals = []
     options = {"aim": "pause@under-way:n2", "aim-s": "2"}

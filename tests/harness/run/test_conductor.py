@@ -14,7 +14,7 @@ import orjson
 import pytest
 from scripted_cluster import ScriptedCluster, ScriptedNode, calls, phases
 
-from schemaquake.harness.errors import ClusterError, EnvironmentLacks, NodeDied, NotApplicable
+from schemaquake.harness.errors import ClusterError, EnvironmentLacks, NodeDied, NodeUnreachable, NotApplicable
 from schemaquake.harness.faults.ledger import FILE_NAME, Ledger
 from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.run.conductor import Conductor
@@ -302,6 +302,33 @@ def test_a_node_that_does_not_come_back_is_told_and_the_others_are_judged(conduc
     assert sorted(reads) == [("n1", "restarted"), ("n1", "settled"), ("n2", "settled")]
     assert {o["node"] for o in observations(folder / "journals") if o["phase"] == "restarted"} == {"n1"}
     assert "node does not start" in caplog.text
+
+
+def test_a_node_that_ends_between_its_start_and_its_reading_is_told_and_the_others_are_judged(
+    conduct, observations, folder, caplog
+):
+    with caplog.at_level(logging.WARNING):
+        events = conduct({"ends n2": "1", "final": "read"})
+    assert notes(events, "node-died") == [("n2", {"exit_code": 3, "first_error": "ERROR n2: Unknown type"})]
+    moments = [value["at"] for _, value in notes(events, "membership")]
+    assert moments == ["boot", "heal", "restart", "death"]
+    assert phases(events)[-1] == "final-restarted"
+    assert {o["node"] for o in observations(folder / "journals") if o["phase"] == "restarted"} == {"n1"}
+    reads = [(e["node"], e["value"]["label"]) for e in events if e["f"] == "read" and e["type"] == "ok"]
+    assert sorted(reads) == [("n1", "restarted"), ("n1", "settled"), ("n2", "settled")]
+    assert "nodes have ended by themselves" in caplog.text
+
+
+def test_a_node_that_ends_while_it_is_read_is_told(conduct):
+    events = conduct({"probe 0": "fell n2", "probe": "take 0.1", "final": "read"}, restart="none")
+    assert [node for node, _ in notes(events, "node-died")] == ["n2"]
+    assert [value["at"] for _, value in notes(events, "membership")][-1] == "death"
+    assert phases(events)[-1] == "final-settled"
+
+
+def test_when_all_nodes_end_before_they_are_read_the_run_says_so(conduct):
+    with pytest.raises(NodeUnreachable, match="did not accept a session"):
+        conduct({"ends n1": "1", "ends n2": "1", "final": "read"})
 
 
 def test_when_no_node_comes_back_there_is_nothing_to_read_and_that_is_told(conduct, caplog):
