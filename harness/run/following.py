@@ -40,6 +40,11 @@ class Following:
         """The spares that have not joined."""
         return [name for name in self._roster.spares if name not in self._known]
 
+    @property
+    def serving(self) -> Sequence[str]:
+        """The nodes that should serve, as the members were read last."""
+        return self._known
+
     def begin(self, crew: Crew, observer: Observer) -> None:
         """Follow with these from now on."""
         self._crew, self._observer = crew, observer

@@ -114,9 +114,10 @@ class Phases:
         self._judge("settled", serving)
         if self._plan.restart != "none":
             with self._notes.phase("restart"):
-                back = self._restart(serving)
-                members = self._following.look("restart")
-                serving = [name for name in back if name in members]
+                # A node may have left since: one that is no member is neither started nor read.
+                back = self._restart([name for name in serving if name in self._following.serving])
+                self._following.look("restart")
+                serving = [name for name in back if name in self._following.serving]
             self._judge("restarted", serving)
 
     def _set_up(self) -> list[str]:
