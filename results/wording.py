@@ -12,8 +12,12 @@ from schemaquake.harness.registry import load, names
 
 __all__ = [
     "VERDICT_MARK",
+    "VIRTUAL_TIME",
     "counted",
+    "days_of",
+    "is_simulated",
     "joined",
+    "length_of_run",
     "length_of_time",
     "nemesis_names",
     "product_of_all",
@@ -27,6 +31,9 @@ __all__ = [
 _NAMES: Final = {True: "valid", False: "invalid", "unknown": "unknown"}
 VERDICT_MARK: Final[Mapping[str, str]] = {"valid": "✓", "invalid": "✕", "unknown": "?"}
 """A shape beside every colour, for readers who cannot tell the colours apart."""
+
+VIRTUAL_TIME: Final = "in virtual time"
+"""In place of a date, for what was seen on a simulated system."""
 
 _SIMULATED: Final = "simulated"
 
@@ -44,6 +51,20 @@ def verdict_word(valid: Validity) -> str:
 def system_name(system: str) -> str:
     """Return the display name of a system: `cassandra:5.0.9` → Cassandra 5.0.9, `simulated:cassandra-5.0` → Simulated Cassandra 5.0."""
     return " ".join(_name_parts(system)).rstrip()
+
+
+def is_simulated(system: str) -> bool:
+    """Return True for a model, whose runs go on in virtual time and have no date."""
+    return system.partition(":")[0] == _SIMULATED
+
+
+def days_of(first: str | None, last: str | None, systems: Iterable[str]) -> str:
+    """Describe when something was seen on these systems, from two times in ISO 8601: `2026-11-21 to 2026-11-23`.
+
+    Without times it is `in virtual time` if one of the systems is simulated, else empty.
+    """
+    days = " to ".join(dict.fromkeys(time[:10] for time in (first, last) if time))
+    return days or (VIRTUAL_TIME if any(map(is_simulated, systems)) else "")
 
 
 def short_name(system: str, among: Collection[str]) -> str:
@@ -106,6 +127,11 @@ def length_of_time(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60} s"
     return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def length_of_run(seconds: float, system: str) -> str:
+    """Format the length of a run on a system: `27.4 s`, or `27.4 s of virtual time` on a simulated one."""
+    return f"{length_of_time(seconds)} of virtual time" if is_simulated(system) else length_of_time(seconds)
 
 
 def size_in_words(size: int) -> str:

@@ -22,7 +22,7 @@ import shutil
 import threading
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, NoReturn, Protocol, Self, get_args
 from zlib import crc32
@@ -42,6 +42,7 @@ __all__ = [
     "EVENT_JOURNALS",
     "OBSERVATION_JOURNALS",
     "STARTED",
+    "VIRTUAL_EPOCH",
     "Journal",
     "ObservationJournal",
     "Synced",
@@ -54,6 +55,8 @@ __all__ = [
 EVENT_JOURNALS: Final = "events-*.jsonl"
 OBSERVATION_JOURNALS: Final = "observations-*.jsonl"
 STARTED: Final = "started.json"
+VIRTUAL_EPOCH: Final = datetime(2000, 1, 1, tzinfo=UTC)
+"""The moment at which simulated clocks begin: a run that began then has no date."""
 
 _TYPES: Final = frozenset(get_args(OperationType))
 _HELD_MOST: Final = 1 << 16
@@ -97,15 +100,19 @@ def read_clock(folder: Path) -> int:
     return started_ns
 
 
-def read_started(folder: Path) -> datetime:
-    """Return when the run began by the harness' wall clock. Raises HistoryError if its journals do not say."""
+def read_started(folder: Path) -> datetime | None:
+    """Return when the run began by the harness' wall clock; None if it went on in virtual time.
+
+    Raises HistoryError if its journals do not say.
+    """
     path = folder / STARTED
     try:
-        return datetime.fromisoformat(_read_started(path)["started_utc"])
+        started = datetime.fromisoformat(_read_started(path)["started_utc"])
     except FileNotFoundError as error:
         raise HistoryError(f"{path} is missing, and with it the time when the run began.") from error
     except (ValueError, KeyError, TypeError) as error:
         raise DamagedFile(f"{path} is damaged ({error}), and does not say when the run began.", path) from error
+    return None if started == VIRTUAL_EPOCH else started
 
 
 def _read_started(path: Path) -> dict[str, Any]:

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import copy_context
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Final
 
-from schemaquake.harness.history.journal import Journal
+from schemaquake.harness.history.journal import VIRTUAL_EPOCH, Journal
 from schemaquake.harness.model.protocols import Connector, Context
 from schemaquake.harness.model.runtime import Task, TaskSteps
 from schemaquake.harness.registry import load
@@ -26,8 +25,6 @@ from schemaquake.harness.units import S
 from schemaquake.harness.wait import waiting_by
 
 __all__ = ["SimulatedClock", "SimulatedRuntime"]
-
-_EPOCH: Final = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 class SimulatedClock:
@@ -43,7 +40,7 @@ class SimulatedClock:
 
     def utc(self) -> datetime:
         """Return the present moment, to the microsecond."""
-        return _EPOCH + timedelta(microseconds=self._heap.now_ns // 1000)
+        return VIRTUAL_EPOCH + timedelta(microseconds=self._heap.now_ns // 1000)
 
 
 class SimulatedRuntime:

@@ -56,6 +56,7 @@ from schemaquake.results.wording import (
     counted,
     first_of,
     joined,
+    length_of_run,
     length_of_time,
     nemesis_names,
     shortened,
@@ -537,7 +538,7 @@ def _facts(material: Material) -> list[tuple[str, str]]:
         facts.append(("Time to agreement", word if settling.agreed else f"not within {word}"))
     if material.started is not None:
         facts.append(("Started", f"{material.started:%Y-%m-%d %H:%M:%S} UTC"))
-    return [*facts, ("Lasted", length_of_time(material.duration / 1e9))]
+    return [*facts, ("Lasted", length_of_run(material.duration / 1e9, str(plan.get("system"))))]
 
 
 def _nothing_found(material: Material) -> str:

@@ -29,6 +29,7 @@ from schemaquake.results.tables.statements import Statement
 from schemaquake.results.wording import (
     VERDICT_MARK,
     joined,
+    length_of_run,
     length_of_time,
     nemesis_names,
     shortened,
@@ -117,9 +118,9 @@ def _facts(material: Material) -> str:
     if settling is not None:
         word = length_of_time(settling.seconds)
         rows.append(("Time to agreement", word if settling.agreed else f"not within {word}"))
-    if material.started is not None:
-        lasted = length_of_time(material.duration / 1e9)
-        rows.append(("Run", f"{material.started:%Y-%m-%d %H:%M:%S} UTC, {lasted}; {material.run}"))
+    lasted = length_of_run(material.duration / 1e9, str(plan.get("system", "")))
+    began = "" if material.started is None else f"{material.started:%Y-%m-%d %H:%M:%S} UTC, "
+    rows.append(("Run", f"{began}{lasted}; {material.run}"))
     return _table(("", ""), [(f"**{name}**", escaped(value)) for name, value in rows])
 
 

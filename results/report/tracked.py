@@ -16,7 +16,7 @@ from schemaquake.results.findings.description import (
 from schemaquake.results.findings.tracking import Sighting, SightingState, TrackedFinding
 from schemaquake.results.report.findings import Reference, references_of
 from schemaquake.results.report.markdown import code_span, escaped
-from schemaquake.results.wording import system_name
+from schemaquake.results.wording import days_of, system_name
 
 __all__ = ["SightingView", "TrackedView", "describe_sighting", "render_tracked_markdown", "tracked_view"]
 
@@ -60,13 +60,12 @@ def tracked_view(tracked: TrackedFinding) -> TrackedView:
     finding = tracked.example
     title, cause = title_of(finding), describe_cause(finding.cause)
     known = finding.known
-    seen = [time[:10] for time in (tracked.first_seen, tracked.last_seen) if time]
     return TrackedView(
         id=finding.id,
         title=title,
         statements="" if title == cause else cause,
         standing=describe_standing(finding),
-        seen=" to ".join(dict.fromkeys(seen)),
+        seen=days_of(tracked.first_seen, tracked.last_seen, tracked.affected),
         tickets=references_of(known.tickets if known else ()),
         page=f"docs/{known.page}" if known and known.page else "",
         sightings=[_sighting_view(tracked, one) for one in tracked.sightings],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,7 +15,8 @@ from schemaquake.harness.errors import ExitCode, PlanError
 from schemaquake.harness.history.pairing import OPERATIONS
 from schemaquake.harness.model.protocols import Checker
 from schemaquake.harness.model.records import HISTORY, Records
-from schemaquake.harness.model.verdict import Verdict, combine
+from schemaquake.harness.model.verdict import Doubt, Verdict, combine
+from schemaquake.harness.registry import load
 from schemaquake.results.engines.masters import is_local
 from schemaquake.results.formats.reading import format_of, read_history, spill_history
 from schemaquake.results.judging.history_models import ModelOptions, checker_of
@@ -73,12 +75,27 @@ def check_path(
     with opened as subject:
         verdict = judge(subject, checkers=chosen, engine=engine, master=master, limit_s=limit_s, memory_bytes=memory)
         if knossos is None or model is None:
-            return verdict
+            return verdict if chosen is not None else _as_of_a_file(verdict)
         history = subject.history if isinstance(subject, Records) else subject.read_history()
     from schemaquake.results.judging.knossos import with_second_opinion  # noqa: PLC0415 - as it is asked for
 
     initial = None if options is None else options.initial
     return with_second_opinion(verdict, history, model=model, knossos=knossos, limit_s=limit_s, initial=initial)
+
+
+def _as_of_a_file(verdict: Verdict) -> Verdict:
+    """Say what a file lacks of which no checker can say anything: that a run was not observed is no news of it."""
+    if verdict.valid != "unknown" or any(not part.judged_nothing and _vouches(part.checker) for part in verdict.parts):
+        return verdict
+    if verdict.stats["events"].value == 0:
+        text = "the file holds no operation"
+    else:
+        text = "no checker knows its operations by itself; say what they are, for example --model cas-register"
+    return replace(verdict, doubts=(Doubt("nothing-to-judge", text),))
+
+
+def _vouches(checker: str) -> bool:
+    return bool(load("checkers", checker).vouches)
 
 
 def _chosen(names: list[str] | None, model: str | None, options: ModelOptions | None) -> list[str | Checker] | None:

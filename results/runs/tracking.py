@@ -18,7 +18,7 @@ from schemaquake.results.findings.lifecycle import FollowedFinding, follow_findi
 from schemaquake.results.findings.tracking import Sighting, SightingState, TrackedFinding
 from schemaquake.results.store.store import Store
 from schemaquake.results.summary.summarise import read_summary
-from schemaquake.results.wording import counted, system_name
+from schemaquake.results.wording import counted, days_of, system_name
 
 __all__ = ["TrackedRuns", "describe_systems", "findings_table", "followed_table", "print_tracked", "track_runs"]
 
@@ -109,12 +109,11 @@ def findings_table(findings: Iterable[TrackedFinding]) -> Table:
 def _cells(tracked: TrackedFinding, name: str, title: str | None) -> tuple[Text, Text, Text, Text]:
     text = Text(title or title_of(tracked.example), style="bold")
     text.append(f"\n{name}, {describe_standing(tracked.example)}", style="not bold dim")
-    seen = dict.fromkeys(time[:10] for time in (tracked.first_seen, tracked.last_seen) if time)
     return (
         text,
         Text(describe_systems(tracked, "affected")),
         Text(describe_systems(tracked, "held")),
-        Text(" to ".join(seen) or "–"),
+        Text(days_of(tracked.first_seen, tracked.last_seen, tracked.affected) or "–"),
     )
 
 

@@ -41,7 +41,7 @@ from schemaquake.results.site.rendering import icon, render, script, shard, styl
 from schemaquake.results.store.atomic import make_wanted_folder
 from schemaquake.results.store.progress import working_alone
 from schemaquake.results.store.run_folders import find_runs
-from schemaquake.results.wording import counted, system_name, verdict_name
+from schemaquake.results.wording import counted, days_of, system_name, verdict_name
 
 __all__ = ["NoRuns", "Published", "publish"]
 
@@ -354,7 +354,7 @@ def _finding_view(one: FollowedFinding) -> dict[str, Any]:
         "statements": "" if statements == title else statements,
         "shapes": " × ".join(map(str, finding.cause.statements)),
         "tickets": list(dict.fromkeys(tickets)),
-        "seen": _span(one.tracked.first_seen, one.tracked.last_seen),
+        "seen": days_of(one.tracked.first_seen, one.tracked.last_seen, one.tracked.affected),
         "sightings": sightings,
         "symptoms": shown,
         "worst": shown[0]["title"] if shown and not title.startswith(shown[0]["title"]) else "",
@@ -392,7 +392,7 @@ def _sighting_view(one: FollowedFinding, system: str) -> dict[str, Any]:
         "needed": life.needed if life else None,
         "rate": describe_rate(sighting.rate) if sighting.rate.tried else "",
         "since": since,
-        "seen": _span(sighting.first_seen, sighting.last_seen),
+        "seen": days_of(sighting.first_seen, sighting.last_seen, [system] if sighting.state == "affected" else ()),
         "points": [
             _point(observation.started or observation.run, observation.broken, observation.tried)
             for observation in [each for each in one.observations if each.system == system and each.tried][
@@ -426,7 +426,9 @@ def _version_view(system: str, rows: Sequence[RunRow], findings: Sequence[Follow
         "untried": states.count("not tried"),
         "runs": len(mine),
         **{name: verdicts.count(name) for name in ("valid", "invalid", "unknown")},
-        "last": max((row.started[:10] for row in mine if row.started), default=None),
+        "last": days_of(
+            None, max((row.started for row in mine if row.started), default=None), [system] if mine else ()
+        ),
         "badge": f"{counted(affected, 'finding')}, {held} not seen",
     }
 
@@ -435,21 +437,19 @@ def _trends(
     version: Mapping[str, Any], findings: Sequence[FollowedFinding], views: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
     """Add up the tries of each finding by day on one version."""
-    mine = {
-        one.id: [each for each in one.observations if each.system == version["system"] and each.started]
-        for one in findings
-    }
+    system = version["system"]
+    mine = {one.id: [each for each in one.observations if each.system == system and _day_of(each)] for one in findings}
     units = {one.id: one.tracked.example.rate.unit for one in findings}
-    days = sorted({each.started[:10] for some in mine.values() for each in some if each.started})[-_POINTS_MOST:]
+    days = sorted({_day_of(each) for some in mine.values() for each in some})[-_POINTS_MOST:]
     rows = []
     for name, observations in mine.items():
         if not any(each.broken for each in observations):
             continue
         by_day = {day: [0, 0] for day in days}
         for each in observations:
-            if each.started and each.started[:10] in by_day:
-                by_day[each.started[:10]][0] += each.broken
-                by_day[each.started[:10]][1] += each.tried
+            if (day := _day_of(each)) in by_day:
+                by_day[day][0] += each.broken
+                by_day[day][1] += each.tried
         points = [_point(day, broken, tried) for day, (broken, tried) in by_day.items()]
         total = Rate(sum(each.broken for each in observations), sum(each.tried for each in observations), units[name])
         rows.append(
@@ -462,6 +462,11 @@ def _trends(
             }
         )
     return {**version, "days": days, "rows": rows}
+
+
+def _day_of(observation: Observation) -> str:
+    """Return the day of a run; all runs of a simulated system have one."""
+    return days_of(None, observation.started, [observation.system])
 
 
 def _point(label: str, broken: int, tried: int) -> dict[str, Any]:
@@ -485,10 +490,6 @@ def _columns(rows: Sequence[RunRow]) -> dict[str, list[Any]]:
         "races": [row.races for row in rows],
         "broken": [row.broken for row in rows],
     }
-
-
-def _span(first: str | None, last: str | None) -> str:
-    return " to ".join(dict.fromkeys(time[:10] for time in (first, last) if time))
 
 
 def _order_of(system: str) -> tuple[str, list[tuple[int, Any]]]:

@@ -9,6 +9,7 @@ from schemaquake.results.findings.description import describe_rate, describe_sta
 from schemaquake.results.site.records import RunRow, system_file_name
 from schemaquake.results.site.rendering import render
 from schemaquake.results.summary.run_summary import RunSummary
+from schemaquake.results.wording import VIRTUAL_TIME, is_simulated
 
 __all__ = ["render_run_page"]
 
@@ -43,6 +44,12 @@ def render_run_page(summary: RunSummary, row: RunRow, *, report: bool = False) -
     )
 
 
+def _began(summary: RunSummary) -> str:
+    if summary.started is not None:
+        return summary.started[:19].replace("T", " ")
+    return VIRTUAL_TIME if is_simulated(summary.system) else "not known"
+
+
 def _facts(summary: RunSummary) -> Mapping[str, Any]:
     """Collect the facts at the head of the page, by name."""
     operations = ", ".join(f"{count:,} {kind}" for kind, count in summary.operations.items())
@@ -52,7 +59,7 @@ def _facts(summary: RunSummary) -> Mapping[str, Any]:
         "faults": ", ".join(summary.nemeses) or "none",
         "mode": summary.mode,
         "seed": str(summary.seed),
-        "began": (summary.started or "not known")[:19].replace("T", " "),
+        "began": _began(summary),
         "took": f"{summary.seconds:,.0f} s",
         "operations": operations or "none",
         "Schemaquake": summary.schemaquake_version,

@@ -145,8 +145,8 @@ class Store:
         """Write plan.json."""
         write_bytes(self.path("plan.json"), dump_sealed(plan.to_json()))
 
-    def started(self) -> datetime:
-        """Return when the run began, by the harness' wall clock. Raises HistoryError if its journals do not say."""
+    def started(self) -> datetime | None:
+        """Return when the run began, by the harness' wall clock; None for virtual time. Raises HistoryError if its journals do not say."""
         return read_started(self.path("journals"))
 
     # ── what the run left behind ─────────────────────────────────────────────────────────────────────────────────────

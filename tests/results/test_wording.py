@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from schemaquake.clusters.systems.simulated.family import Simulated
-from schemaquake.results.wording import product_of_all, short_name, system_name
+from schemaquake.results.wording import days_of, length_of_run, product_of_all, short_name, system_name
 
 
 @pytest.mark.parametrize(
@@ -49,3 +49,22 @@ def test_versions_of_several_products_go_by_both():
     assert product_of_all(several) is None
     assert product_of_all(["cassandra:5.0.9", "simulated:cassandra-5.0"]) is None
     assert short_name("simulated:scylladb-6.2", several) == "Simulated ScyllaDB 6.2"
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "systems", "said"),
+    [
+        ("2026-11-21T10:00:00", "2026-11-23T10:00:00", ["cassandra:5.0.9"], "2026-11-21 to 2026-11-23"),
+        ("2026-11-21T10:00:00", "2026-11-21T11:00:00", ["cassandra:5.0.9", "simulated:cassandra-5.0"], "2026-11-21"),
+        (None, None, ["simulated:cassandra-5.0"], "in virtual time"),
+        (None, None, ["cassandra:5.0.9"], ""),
+        (None, None, [], ""),
+    ],
+)
+def test_what_was_seen_on_models_alone_has_no_date(first, last, systems, said):
+    assert days_of(first, last, systems) == said
+
+
+def test_a_length_in_virtual_time_is_called_one():
+    assert length_of_run(5.014, "simulated:cassandra-5.0") == "5.01 s of virtual time"
+    assert length_of_run(5.014, "cassandra:5.0.9") == "5.01 s"

@@ -189,6 +189,14 @@ def test_no_flipped_bit_changes_when_a_run_began(tmp_path):
     assert read_clock(tmp_path) == 5
 
 
+def test_a_run_in_virtual_time_began_at_no_date(tmp_path):
+    path = tmp_path / STARTED
+    path.write_bytes(orjson.dumps({"started_ns": 0, "started_utc": "2000-01-01T00:00:00.000+00:00"}) + b"\n")
+    assert read_started(tmp_path) is None
+    path.write_bytes(orjson.dumps({"started_ns": 0, "started_utc": "2000-01-01T00:00:00.001+00:00"}) + b"\n")
+    assert read_started(tmp_path) is not None
+
+
 def test_a_journal_is_synced_once_for_what_was_written_since(tmp_path, monkeypatch):
     synced = []
     monkeypatch.setattr("os.fdatasync", synced.append)

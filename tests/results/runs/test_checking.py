@@ -60,6 +60,28 @@ def test_files_are_told_with_their_verdicts_and_the_worst_decides_the_exit_code(
     assert run(good, "--model", "set-full").exit_code == 2
 
 
+@pytest.mark.parametrize("name", ["empty.edn", "empty.json"])
+def test_an_empty_file_is_said_to_hold_nothing(file, name):
+    found = run(path := file("", name))
+    assert found.stdout == f"{path}\tunknown\n"
+    assert found.stderr == f"{path}: nothing to judge: the file holds no operation\n"
+    assert found.exit_code == 2
+
+
+def test_operations_that_no_checker_knows_are_no_question_of_what_a_run_observed(file):
+    found = run(path := file(GOOD.replace(":write", ":turn")))
+    assert (
+        found.stderr
+        == f"{path}: nothing to judge: no checker knows its operations by itself; say what they are, for example --model cas-register\n"
+    )
+    assert found.exit_code == 2
+
+
+def test_what_a_run_lacks_is_said_where_its_changes_are_judged(file):
+    change = '{:process 0 :node "n1" :type %s :f :create-keyspace :value {"object" ["k"]}}'
+    assert "observed: no node was read" in run(file("\n".join(change % kind for kind in (":invoke", ":ok")))).stderr
+
+
 def test_one_json_document(file):
     found = run(file(BAD), "--model", "cas-register", "--json")
     document = orjson.loads(found.stdout)

@@ -42,6 +42,11 @@ def test_what_the_readme_says_of_the_first_command_is_what_it_prints_and_nothing
     printed = schemaquake("simulate", "--runs", tmp_path).stderr
     assert said in " ".join(printed.split())
     assert "not decided" not in printed
+    page = next(path for path in tmp_path.glob("*-comparison.html") if not path.is_symlink()).read_text(
+        encoding="utf-8"
+    )
+    assert "seen in virtual time" in page
+    assert "2000-01-01" not in page
     verdicts = [orjson.loads(path.read_bytes()) for path in sorted(tmp_path.glob("*/verdict.json"))]
     assert {verdict["valid"] for verdict in verdicts} == {True, False}
     new = [finding["id"] for verdict in verdicts for finding in verdict["findings"] if finding["known"] is None]

@@ -437,6 +437,18 @@ def test_a_badge_is_a_picture_whatever_a_version_is_called():
         assert len(left) <= 60
 
 
+def test_runs_in_virtual_time_have_one_day_of_their_own(runs, tmp_path):
+    publish([runs / RUN], tmp_path / "site")
+    pages = {name: page.decode() for name, page in files(tmp_path / "site").items() if name.endswith(".html")}
+    # A report shows the servers' logs, whose lines have the dates of their clocks.
+    assert not [name for name, page in pages.items() if "2000-01-01" in page and not name.startswith("reports/")]
+    trends = " ".join(pages["trends.html"].split())
+    assert '<th scope="col">in virtual time</th>' in trends
+    assert "Nothing was found" not in trends
+    for name in ("index.html", "versions.html", f"runs/{RUN}.html"):
+        assert "in virtual time" in pages[name], name
+
+
 def test_the_feed_has_each_event_once_with_the_date_of_its_run(runs, tmp_path):
     publish([runs], tmp_path / "site", address="https://example.org/")
     feed = ET.fromstring((tmp_path / "site" / "feed.xml").read_text())  # noqa: S314 - we wrote it
