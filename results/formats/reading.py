@@ -24,6 +24,7 @@ from schemaquake.results.store.parquet_options import parquet_options
 from schemaquake.results.store.regrouping import stretches
 from schemaquake.results.store.seal import refuse_damage
 from schemaquake.results.store.store import increases, read_table, write_table
+from schemaquake.results.wording import joined
 
 __all__ = ["format_of", "known_formats", "read_history", "spill_history"]
 
@@ -49,7 +50,7 @@ def format_of(path: Path, requested: str | None) -> str:
     if found == _PARQUET and is_compressed(path):
         raise PlanError(f"{path}: Parquet is compressed inside; decompress the file first")
     if found is None:
-        raise PlanError(f"{path}: the format is not clear from the file name; give --format {', '.join(known)}")
+        raise PlanError(f"{path}: the format is not clear from the file name; give --format {joined(known, last='or')}")
     return found
 
 

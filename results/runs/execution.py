@@ -14,7 +14,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from rich.console import Console
 from rich.table import Table
@@ -297,9 +297,14 @@ def _describe_skipped(verdict: Verdict) -> str:
     return f"skipped: {joined(found)}; harness.jsonl has the reasons" if found else ""
 
 
+_NAME_WIDTH: Final = 26
+"""Characters that most names of anomalies fit into, so that a narrow terminal does not break them."""
+
+
 def _table_of_findings(findings: Sequence[Finding]) -> Table:
     """Build a table with one row per finding: its title, its symptoms, how often it showed, and whether it is known."""
     table = Table("finding", "what broke it, and how it showed", "how often", "", box=None, header_style="dim")
+    table.columns[1].min_width = _NAME_WIDTH
     for finding in findings:
         types = Counter[str]()
         for symptom in finding.symptoms:

@@ -83,6 +83,8 @@ def _explore(
     rows = []
     for name in scope or SCOPES:
         for system_ in system or (_SYSTEMS if SCOPES[name].moves is None else _SYSTEMS[1:]):
+            if limit > _MOST_OF_ALL:  # a scope alone may take minutes
+                stderr().print(f"{name} on {system_}: up to {limit:,} orders for each order of clocks", markup=False)
             rows.append(_row(name, system_, crash=crash, most=limit, drawn=drawn, options=options))
             _print(rows[-1], limit)
     _print_shortest(rows)
@@ -147,9 +149,9 @@ def _print(row: dict[str, Any], most: int) -> None:
     cut = [f"{row[name]} {name}" for name in ("too deep", "not repeated") if row[name]]
     stopped = "drawn" if row["drawn"] else f"--most {most:,} for each order of clocks"
     whole = "complete" if row["complete"] else f"not complete ({', '.join(cut) or stopped})"
-    broke = ", ".join(f"{name} {count}" for name, count in row["anomalies"].items()) or "none"
+    broke = ", ".join(f"{name} {count}" for name, count in row["anomalies"].items())
     text = (
-        f"{row['scope']} on {row['system']}: {row['bad']:,} of {row['executions']:,} orders are bad ({broke}); {whole}; "
+        f"{row['scope']} on {row['system']}: {row['bad']:,} of {row['executions']:,} orders are bad{f' ({broke})' if broke else ''}; {whole}; "
         f"{row['asleep']:,} left out as equal to others, {row['states']:,} states, {row['transitions']:,} transitions, "
         f"depth {row['depth']}, {row['seconds']} s"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import groupby
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,6 +14,7 @@ from schemaquake.harness.cli.sections import MODEL, add_command
 from schemaquake.harness.console import configure_logging, stderr
 from schemaquake.harness.errors import ExitCode, PlanError
 from schemaquake.results.runs.option_lists import refuse_below
+from schemaquake.results.wording import counted
 
 if TYPE_CHECKING:
     from schemaquake.harness.placements.intersections import Rule
@@ -78,7 +80,12 @@ def _quorums(
                 cases = f"{row['guarded']['cases']:,}"
                 barriers.add_row(f"{row['scenario']}: {name}", str(row["replicas"]), cases, f"{count:,}")
     stderr().print(table)
+    stderr().print(
+        "RF: replication factor. R0W3: a read in epoch 0 and a write in epoch 3 of the change. "
+        "worst: the largest share of pairs without a node in common, of one such pair of epochs."
+    )
     stderr().print(barriers)
+    stderr().print("missed: pairs of quorums that have no node in common, and in which no node need notice it.")
 
 
 # ── placements ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -116,9 +123,15 @@ def _placements(
             raise PlanError(f'--layout is one of {", ".join(layouts)}, not "{name}"')
     began = time.perf_counter()
     rules = Rules(locks=_locks(locks))
-    walks = [
-        walk(cell, seed, joins=joins, rules=rules) for cell in cells for seed in _span(seeds, "--seeds", last=False)
-    ]
+    numbers = _span(seeds, "--seeds", last=False)
+    walks = []
+    for name, some in groupby(cells, key=lambda cell: cell.layout):
+        mine = list(some)
+        stderr().print(
+            f"{name}: {counted(len(mine) * len(numbers), 'history', 'histories')} of {counted(joins, 'join')}",
+            markup=False,
+        )
+        walks += [walk(cell, seed, joins=joins, rules=rules) for cell in mine for seed in numbers]
     seconds = time.perf_counter() - began
     if as_json:
         print_json({"seconds": round(seconds, 3), "invariants": dict(INVARIANTS), "cells": cell_rows(walks)})
@@ -127,7 +140,7 @@ def _placements(
         table.add_row(
             row["layout"], row["replicas"], *(f"{row[name]:,}" for name in ("concurrency", "histories", "steps")),
             *(f"{row[name]:,}" for name in ("refused", "cancelled")),
-            "; ".join(f"{each['invariant']} (seed {each['seed']})" for each in row["broken"]),
+            "; ".join(f"{each['invariant']} (seed {each['seed']})" for each in row["broken"]) or "none",
         )  # fmt: skip
     stderr().print(table)
     steps = sum(each.operations for each in walks)

@@ -191,7 +191,9 @@ def test_our_own_parquet_is_read_back(read, tmp_path):
 def test_a_format_nobody_knows_is_refused(tmp_path):
     path = Path(tmp_path / "history.txt")
     path.write_text("")
-    with pytest.raises(PlanError, match="the format is not clear"):
+    with pytest.raises(
+        PlanError, match=r"the format is not clear from the file name; give --format edn, json or parquet$"
+    ):
         read_history(path)
     with pytest.raises(PlanError, match='format "csv" cannot be read'):
         read_history(path, file_format="csv")
