@@ -93,6 +93,12 @@ _DATA_CENTERS: Final = 2
 _RACKS: Final = 2
 _SEEDS_OF_BEFORE: Final = 40_000
 """The first seed with racks where two changes of the ring go on at once: earlier ones stay the runs that pages and tests name."""
+_SEEDS_OF_FIRST_RACES: Final = range(6_400, 10_000)
+_LATER_SEEDS_OF_FIRST_RACES: Final = 80_000
+"""Seeds whose races begin with any of their variants: those in the range, and from that one on. Races of others, which stay the runs that they
+were for the same reason, begin with the first variant, and there are two at most."""
+_VARIANTS_MOST: Final = 6
+"""Variants that a workload of races takes in turn."""
 _NODES_OF_CENTERS: Final = (4, 4, 6)
 """Nodes of a cluster in two data centres: two, or three, in each."""
 _LEVELS: Final = ("LOCAL_QUORUM", "QUORUM", "LOCAL_QUORUM", "EACH_QUORUM")
@@ -127,6 +133,7 @@ def _plain(draws: Draws, seed: int, system: str, options: Mapping[str, str]) -> 
     nodes = draws.stream("swarm", "nodes").pick(_NODES)
     factor = draws.stream("swarm", "factor").pick((None, None, None, 1, 2, 3, 5))
     workloads, chosen = _workloads(draws, system)
+    chosen |= _first_race(draws, seed, chosen)
     nemeses = tuple(name for name in NEMESES if draws.stream("swarm", "nemesis", name).chance(0.15))
     time_limit_s = float(draws.stream("swarm", "seconds").pick((5, 8, 8, 12, 20)))
     rate = float(draws.stream("swarm", "rate").pick((2, 4, 4, 8)))
@@ -348,6 +355,14 @@ def _workloads(draws: Draws, system: str) -> tuple[tuple[str, ...], dict[str, st
     if not workloads and fitting:
         workloads.append(_CHURN if _CHURN in fitting else fitting[0])  # a system without reads and writes in CQL
     return tuple(dict.fromkeys(workloads)), chosen
+
+
+def _first_race(draws: Draws, seed: int, chosen: Mapping[str, str]) -> dict[str, str]:
+    """Draw the number of the first race, where there are races: variants come in turn, and one or two races have but the first ones."""
+    if "races" not in chosen or not (seed in _SEEDS_OF_FIRST_RACES or seed >= _LATER_SEEDS_OF_FIRST_RACES):
+        return {}
+    number = draws.stream("swarm", "first race").below(_VARIANTS_MOST)
+    return {"first-race": str(number)} if number else {}
 
 
 def _changes(draws: Draws, system: str) -> tuple[str, ...]:

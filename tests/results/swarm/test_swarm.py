@@ -124,6 +124,14 @@ def test_on_a_wide_ring_a_join_and_a_leave_begin_together():
         plan.check_options()
 
 
+def test_races_of_some_seeds_begin_with_any_variant_and_others_stay_the_runs_that_they_were():
+    others = [plan_of_seed(seed, (FIVE,)) for seed in (*range(6300, 6400), *range(10_000, 10_100))]
+    plans = [plan_of_seed(seed, (FIVE,)) for seed in (*range(6400, 6600), *range(80_000, 80_100))]
+    assert not any("first-race" in plan.options for plan in others)
+    assert {plan.options.get("first-race", "0") for plan in plans if "races" in plan.options} == {*"012345"}
+    assert not any("first-race" in plan.options for plan in plans if "races" not in plan.options)
+
+
 def test_a_ring_that_does_not_change_is_not_asked_to():
     assert not any({*plan_of_seed(seed, ("simulated:cassandra-1.1",)).nemeses} & {*CHANGES} for seed in range(100))
 
