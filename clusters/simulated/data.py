@@ -74,6 +74,12 @@ class RowObserver(Protocol):
         """Take note of the rows that a read of one partition found, with all of their cells; `floor` is what `asked` returned."""
         ...
 
+    def shows(
+        self, node: Node, table: Table, key: RowKey, deleted_us: int, cells: Mapping[str, tuple[int, Any]]
+    ) -> None:
+        """Take note of the cells of a row that a client is about to be shown; `deleted_us` is the time of its deletion (0: none)."""
+        ...
+
     def asked(self, table_id: str, partition: tuple[Any, ...]) -> Any:
         """Return what the observer remembers of a partition when a read of it begins."""
         ...
@@ -270,8 +276,13 @@ class DataPath:
         for key, (deleted_us, cells) in merged.items() if len(merged) < 2 else sorted(merged.items(), key=repr):
             living = _living(table, deleted_us, cells, undeclared=not self.knows_columns)
             if living:
+                self._look_at_shown(node, table, key, deleted_us, living)
                 found.append((table, key, living))
         return found
+
+    def _look_at_shown(self, node: Node, table: Table, key: RowKey, deleted_us: int, cells: _Cells) -> None:
+        if self.invariants is not None and (deleted_us or table.dropped):
+            self.invariants.shows(node, table, key, deleted_us, cells)
 
     def _closest(self, node: Node, replicas: Sequence[str], need: int, consistency: str) -> list[str]:
         """Return the replicas to ask: this node if it is one, then in the order of the ring. Raises ServerSaid.

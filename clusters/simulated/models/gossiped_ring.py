@@ -133,8 +133,13 @@ class GossipedRing:
         server_of(node).gossip.tell()
 
     def _look_at_change(self, node: Node, name: str, status: Status) -> None:
-        if self.rows is not None and self._at_once is not None and status.word in _UNDER_WAY:
+        if self.rows is None or self._at_once is None:
+            return
+        if status.word in _UNDER_WAY:
             self.rows.changes(node, name, _changing(node, name))
+        elif status.word == "NORMAL":
+            before = _known(node).get(name)
+            self.rows.settles(node, name, is_changing=before is not None and before.word in _UNDER_WAY)
 
     # ── a start ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -221,10 +226,11 @@ class GossipedRing:
     def _take_own_place(self, node: Node) -> Steps:
         """Stream all that a node with an empty disk should have; to others it is dead meanwhile."""
         yield C3
-        topology = server_of(node).ring
+        topology, schema = server_of(node).ring, server_of(node).memory
         assert isinstance(topology, Topology)
         for factor in _factors(server_of(node)):
             yield from self.streams.take_own_place(node, topology, factor)
+        self.streams.look_at_own_place(node, topology, schema)
         node.joins = None
 
     # ── changes ──────────────────────────────────────────────────────────────────────────────────────────────────────

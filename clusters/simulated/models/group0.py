@@ -721,8 +721,16 @@ class Group0:
         kept.founder = ""
         if takes_own_place:
             node.joins = None
-        # Clients wait for what was committed while the node was away; without a majority it serves what it has.
-        yield from self._read_barrier(node, node.kernel.heap.now_ns + _CATCHES_UP_NS)
+        yield from self._await_the_rest(node)
+
+    def _await_the_rest(self, node: Node) -> Steps:
+        """Have clients wait for what was committed while the node was away; without a majority it serves what it has."""
+        log, invariants = _kept(node).log, self._raft.invariants
+        floor = (log.group, 0 if invariants is None else invariants.floor(log))
+        ends_ns = node.kernel.heap.now_ns + _CATCHES_UP_NS
+        yield from self._read_barrier(node, ends_ns)
+        if invariants is not None:
+            invariants.started(node, log, _role(node).applied, floor, ends_ns)
 
     def _gives_up(self, node: Node) -> bool:
         """Return whether a node that starts is to forget the group on its disk."""

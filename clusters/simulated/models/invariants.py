@@ -36,6 +36,8 @@ _SERVING: Final = frozenset({"normal", "leaving", "moving"})
 """Places in the ring of nodes that can be members of the metadata service."""
 _SENT_MOST: Final = 1000
 """Times that a leader sends a member entries in one second: some fifty where clients ask for many changes."""
+_ASKED_NS: Final = 3 * S
+"""The time for which a node of 6.0 that starts waits for an answer of one that it asks."""
 
 
 class Breaches:
@@ -126,6 +128,8 @@ class GroupInvariants:
         """By leader and member the last second in which entries were sent, and how often."""
         self._named: dict[str, dict[int, _Members]] = {}
         """By group the members that committed entries named, by their numbers."""
+        self._agreed: dict[str, int] = {}
+        """By node the last entry that was found to be its leader's."""
 
     def sends(self, node: Node, name: str) -> None:
         """Take note of entries, or a snapshot, that a leader sends a member. One that does nothing else ends: no run would."""
@@ -143,8 +147,11 @@ class GroupInvariants:
         if len(self._founders) > 1 and not anew:
             self._report(node, "a cluster has one group", f"{' and '.join(self._founders)} found one each")
 
-    def booted(self, node: Node, log: _Log) -> None:
-        """Take note of what a node reads from its disk; one that is in no group yet begins anew."""
+    def booted(self, node: Node, log: _Log, term: int, vote: str) -> None:
+        """Take note of what a node reads from its disk, and of the term and the vote that it goes by; one that is in no group yet begins anew."""
+        if (term, vote) != (log.term, log.vote):
+            text = f"{node.name} begins in term {term} with a vote for {vote or 'none'}, and kept {log.term}, {log.vote or 'none'}"
+            self._report(node, "a start goes by what was kept", text)
         if not log.group:
             self._begins_anew(node.name)
         known = self._terms.get((log.group, node.name), 0)
@@ -218,8 +225,9 @@ class GroupInvariants:
         if is_present and voted == candidate and candidate_last >= (log.term_at(log.last), log.last):
             self._report(node, "who may have a vote has it", f"{node.name} refuses {candidate} its vote in term {term}")
 
-    def taken(self, node: Node, log: _Log, term: int, sender: str) -> None:
-        """Take note of entries that a node has taken from a leader of that term."""
+    def taken(self, node: Node, log: _Log, term: int, sender: str, last: int) -> None:
+        """Take note of entries that a node has taken from a leader of that term, whose log is its own up to the entry `last`."""
+        self._agreed[node.name] = last
         if term < self._terms.get((log.group, node.name), 0):
             self._report(node, "entries are of the present term", f"{node.name} takes some of {sender}, term {term}")
         if self._leaders.get((log.group, term), sender) != sender:
@@ -257,8 +265,14 @@ class GroupInvariants:
             text = f"{node.name} takes {', '.join(answered) or 'none'} for a majority of {', '.join(voters)}"
             self._report(node, "a majority confirms a leader", text)
 
-    def answered(self, node: Node, index: int, floor: int) -> None:
-        """Take note of a leader that answers a read barrier with an entry; `floor` is the last that was committed when it was asked."""
+    def answered(self, node: Node, index: int, floor: int, members: _Members, confirmed: Collection[str]) -> None:
+        """Take note of a leader that answers a read barrier with an entry, as these have confirmed it.
+
+        `floor` is the last entry that was committed when it was asked, `members` are those by whom it went then.
+        """
+        if not _is_majority(members, confirmed):
+            text = f"{node.name} answers a read barrier by {', '.join(confirmed) or 'none'}"
+            self._report(node, "a majority confirms a leader", text)
         if index < floor:
             text = f"{node.name} answers with entry {index}, and {floor} was committed before"
             self._report(node, "a read barrier has all that was committed", text)
@@ -337,6 +351,9 @@ class GroupInvariants:
         if members is None and last > max(known, default=last):
             text = f"{node.name} takes entry {last} for committed, and {max(known)} is the last one of a leader"
             self._report(node, "a follower commits what a leader has", text)
+        if members is None and last > self._agreed.get(node.name, last):
+            text = f"{node.name} takes entry {last} for committed, and its log is its leader's up to {self._agreed[node.name]}"
+            self._report(node, "a follower commits what it has of its leader", text)
         if members is not None and self._leaders.get((log.group, log.term_at(last)), node.name) != node.name:
             text = f"{node.name} commits entry {last} of term {log.term_at(last)}, which it does not lead"
             self._report(node, "a leader counts entries of its own term", text)
@@ -365,6 +382,16 @@ class GroupInvariants:
         if group == log.group and applied < number:
             text = f"{node.name} begins on entry {applied}, and {number} was committed before"
             self._report(node, "a change begins on what was committed", text)
+
+    def started(self, node: Node, log: _Log, applied: int, floor: tuple[str, int], waits_until_ns: int) -> None:
+        """Take note of a node that is about to serve with what it has carried out; `floor` is the group, and what was committed when it asked for that.
+
+        Without a majority it waits until that moment.
+        """
+        group, number = floor
+        if group == log.group and applied < number and node.kernel.heap.now_ns < waits_until_ns:
+            text = f"{node.name} is at entry {applied}, and {number} was committed before"
+            self._report(node, "who starts has what was committed, or has waited for it", text)
 
 
 def _has(log: _Log | None, group: str, number: int, term: int) -> bool:
@@ -438,6 +465,16 @@ class LogInvariants:
         if epoch < self._enacted.get(node.name, 0) and node.joins is None:
             text = f"{node.name} begins at epoch {epoch}, and was at {self._enacted[node.name]}"
             self._report(node, "an epoch outlives a restart", text)
+
+    def asked(self, node: Node, epoch: int, others: Mapping[str, int], since_ns: int) -> None:
+        """Take note of a node that has asked for what it missed, which it began to at the moment `since_ns`.
+
+        `others` are the epochs that those had then whom it takes for alive. Who does not answer is waited for.
+        """
+        least = min(others.values(), default=0)
+        if epoch < least and node.kernel.heap.now_ns < since_ns + _ASKED_NS:
+            text = f"{node.name} goes on at epoch {epoch}, and {', '.join(others)} had {least} or more"
+            self._report(node, "who starts has asked for what it missed", text)
 
     def begins_anew(self, node: Node) -> None:
         """Take note of a node that has lost its log, with all that it had promised and accepted."""
@@ -729,12 +766,18 @@ class RingInvariants:
             text = f"{node.name} is at entry {index} by a snapshot, and its topology at {at}: {latest} is in it, too"
             self._report(node, "a snapshot has the topology", text)
 
-    def goes_on(self, node: Node, topology: Topology, move: Moving, is_in_group: Callable[[str], bool]) -> None:
+    def goes_on(
+        self, node: Node, topology: Topology, move: Moving, fence: int, is_in_group: Callable[[str], bool]
+    ) -> None:
         """Take note of a coordinator that takes it that all members have its topology, and no request of an earlier one.
 
-        All but a node that is dead; `is_in_group` says of a node whether the group has it, which may have been recovered without it.
+        All but a node that is dead; `is_in_group` says of a node whether the group has it, which may have been recovered without it. Before
+        former replicas are given up, requests of earlier versions are refused, too, however late they come: by the fence.
         """
         version = topology.version
+        if move.done > 2 and fence < version:
+            text = f"{node.name} is about to end the change of {move.node} at {version}, and the fence is {fence}"
+            self._report(node, "late requests are refused before a change ends", text)
         for each in self._nodes:
             if each.name not in topology.members or each.name == move.dead or not is_in_group(each.name):
                 continue

@@ -293,6 +293,8 @@ class MetadataLog:
         self._none = Metadata(has_locks="no-lock" not in flaws)
         self._invariants: LogInvariants | None = None
         self._rows: RowInvariants | None = None
+        self._watched: Sequence[Node] = ()
+        """All nodes, for those who look at what must hold of them."""
 
     @property
     def shared_uses(self) -> int:
@@ -307,6 +309,7 @@ class MetadataLog:
             self._paxos.invariants = self._invariants
         self._requests.data.invariants = self._rows = RowInvariants(nodes, breaches)
         self._sequences.streams.invariants = self._rows
+        self._watched = nodes
 
     # ── a change ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -811,7 +814,7 @@ class MetadataLog:
         if takes_own_place:
             yield from self._await_log(node)
         else:
-            yield from self._catch_up(node, life.metadata.cms or self._founders(node))
+            yield from self._ask_for_the_rest(node)
         yield B3
         if node.name not in life.metadata.registered and not takes_own_place:
             yield from self._sign_up(node)
@@ -827,6 +830,22 @@ class MetadataLog:
         invariants.booted(node, metadata.epoch)
         if "copy-clock" not in self.flaws:
             invariants.copied(node, metadata, list(metadata.schema))
+
+    def _ask_for_the_rest(self, node: Node) -> Steps:
+        """Fetch what a node that starts has missed from the members of the service that it knows."""
+        life, since_ns = _life(node), node.kernel.heap.now_ns
+        names = life.metadata.cms or self._founders(node)
+        alive = _server(node).gossip.alive
+        before = [
+            (each, each.server, _life(each).metadata.epoch)
+            for each in self._watched
+            if each.name in names and each is not node and each.server is not None and alive(each.name)
+        ]
+        yield from self._catch_up(node, names)
+        if self._invariants is not None and "peer-gap" not in self.flaws:
+            # One that was killed since, or is taken for dead, may have answered nothing.
+            epochs = {each.name: epoch for each, server, epoch in before if each.server is server and alive(each.name)}
+            self._invariants.asked(node, life.metadata.epoch, epochs, since_ns)
 
     def _sign_up(self, node: Node) -> Steps:
         """Have a node registered at its first start."""

@@ -392,6 +392,8 @@ class Migrations:
         if self._is_ordered:
             self._take_all(node)
             _life(node).is_caught_up = True
+        if self._invariants is not None:
+            self._invariants.started(node)
         server.gossip.begin()
         yield Sleep(node.kernel.cost_ns(200 * MS, 400 * MS))
 

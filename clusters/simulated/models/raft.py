@@ -305,7 +305,7 @@ class Raft:
         """Begin to tick."""
         if self.invariants is not None:
             role = self._role(node)
-            self.invariants.booted(node, role.log)
+            self.invariants.booted(node, role.log, role.term, role.vote)
             self.invariants.goes_by(node, role.log, role.members)
         self._rest(node)
         self._tick(node)
@@ -657,6 +657,8 @@ class Raft:
             return None
         index, term = role.commit, role.term
         floor = 0 if self.invariants is None else self.invariants.floor(role.log)
+        members = role.members
+        confirmed: dict[str, None] = {}
         ids = {name: role.members.id_of(name) for name in role.members.names}
         for voters in role.members.majorities:
             answers: Answers = yield server_of(node).ask(
@@ -666,10 +668,11 @@ class Raft:
                 return None
             if self.invariants is not None:
                 self.invariants.confirmed(node, voters, answers.answers)
+            confirmed |= dict.fromkeys(answers.answers)
         if role.term != term or not role.is_leader:
             return None
         if self.invariants is not None:
-            self.invariants.answered(node, index, floor)
+            self.invariants.answered(node, index, floor, members, confirmed)
         return index
 
     # ── members ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -757,7 +760,7 @@ class Raft:
                 self._look_at_members(node, role)
             known = index + len(body.entries)
             if self.invariants is not None:
-                self.invariants.taken(node, log, body.term, message.sender)
+                self.invariants.taken(node, log, body.term, message.sender, known)
             if min(body.commit, known) > role.commit:
                 self._commit(node, role, min(body.commit, known))
                 if node.server is None:

@@ -6,7 +6,9 @@
   is missing in it.
 - When the replicas that are read from change, every quorum of the new ones has what was acknowledged at QUORUM.
 - A node that begins to join has the version of the schema that it has heard of others, where nodes gossip it.
-- A node that takes its own place with an empty disk streams all its ranges before it serves.
+- What a client is shown is later than the deletion of its row, and than the drop of its column.
+- A node that takes its own place with an empty disk streams all its ranges, of all keyspaces, before it serves. One that comes, moves or
+  leaves on 5.0 does so until it has its place.
 - When a node has repaired its ranges, every replica of them has what was acknowledged at QUORUM before.
 
 Where a replication factor changes, what was acknowledged is compared with reads by the same factor or the next one, and with repairs by the same
@@ -25,6 +27,7 @@ from schemaquake.clusters.simulated.disk import Cells, RowKey
 from schemaquake.clusters.simulated.faces import Node
 from schemaquake.clusters.simulated.models.invariants import Breaches, has_centers
 from schemaquake.clusters.simulated.ring import Copies, RingView, token_of, total_of
+from schemaquake.clusters.simulated.schema.definitions import Schema, Table
 from schemaquake.clusters.simulated.topology import SeatState, Topology, Transfer, former_of
 
 __all__ = ["Floor", "RowInvariants"]
@@ -101,6 +104,16 @@ class RowInvariants:
             for key, (deleted_us, cells) in rows.items():
                 self._judge(node, table_id, key, cells, deleted_us, latest, factor, "a row that was read")
 
+    def shows(
+        self, node: Node, table: Table, key: RowKey, deleted_us: int, cells: Mapping[str, tuple[int, Any]]
+    ) -> None:
+        """Take note of the cells of a row that a client is about to be shown: later than its deletion, and than the drop of their column."""
+        for column, (us, _) in cells.items():
+            dropped_us = table.dropped[column][1] if column in table.dropped else 0
+            if us <= max(deleted_us, dropped_us):
+                text = f"{column} of {key} in {table.name} is of {us} µs, and was removed by {max(deleted_us, dropped_us)} µs"
+                self._report(node, "a client is shown nothing that was deleted or dropped", text)
+
     def forget(self) -> None:
         """Forget what was acknowledged: an operator has given nodes up, and rows with them."""
         self._acknowledged = {}
@@ -154,11 +167,21 @@ class RowInvariants:
             text = f"{node.name} has not streamed {len(lacking)} of its {len(ends)} ranges"
             self._report(node, "who takes its own place has its ranges", text)
 
+    def has_own_place(self, node: Node, ring: Topology, schema: Schema) -> None:
+        """Take note of a node with an empty disk that is about to be read from; `schema` is what it had to stream rows for when it began."""
+        for factor in dict.fromkeys(keyspace.replication_factor for keyspace in schema.values()):
+            self.took_own_place(node, ring, factor)
+
     def changes(self, node: Node, subject: str, others: Sequence[str]) -> None:
         """Take note of a change of the ring that a node begins to tell of, while these other ones are under way."""
         if others:
             text = f"{node.name} begins with {subject}, while {', '.join(others)} is changing"
             self._report(node, "one change of the ring at a time", text)
+
+    def settles(self, node: Node, subject: str, *, is_changing: bool) -> None:
+        """Take note of a node that is about to have its place; `is_changing`: to the others it comes, moves or leaves until then, so that they write to it."""
+        if not is_changing:
+            self._report(node, "who was forgotten does not come in", f"{subject} tells that it is one of the ring")
 
     def starts(self, node: Node, state: SeatState) -> None:
         """Take note of the place in the ring that a node has when it starts: what it was about to do before is over."""

@@ -162,3 +162,11 @@ class ChainInvariants(_Agreement):
         if before is not None and place < before[0]:
             self._report(node, "no version goes back", f"{node.name} goes from {before[1]} back to {version}")
         self._served[node.name] = place, version
+
+    def started(self, node: Node) -> None:
+        """Take note of a node that serves from now on what it has read from its disk: rows of a table that is gone are a new one's of that name."""
+        for table_id, files in node.disk.tables.items():
+            if files.partitions and server_of(node).table(table_id) is None:
+                self._report(
+                    node, "a start leaves no files of what was dropped", f"{node.name} has some of {files.name}"
+                )

@@ -174,10 +174,11 @@ class Sequences:
 
     def _take_own_place(self, node: Node) -> Steps:
         """Stream all that a node with an empty disk should have; to others it is dead meanwhile."""
-        topology = self._log.topology(node)
+        topology, schema = self._log.topology(node), server_of(node).memory
         yield Q4
         for factor in factors_of(topology.ring):
             yield from self.streams.take_own_place(node, topology, factor)
+        self.streams.look_at_own_place(node, topology, schema)
         node.joins = None
 
     # ── the steps ────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -19,6 +19,7 @@ from schemaquake.clusters.simulated.models.serving import server_of
 from schemaquake.clusters.simulated.processes import Sleep, Step, Sync
 from schemaquake.clusters.simulated.ring import Copies, order_of, token_of, total_of
 from schemaquake.clusters.simulated.said import ServerSaid
+from schemaquake.clusters.simulated.schema.definitions import Schema
 from schemaquake.clusters.simulated.topology import Moving, Topology, Transfer, factors_of
 from schemaquake.harness.units import MS, S
 
@@ -50,6 +51,10 @@ class StreamObserver(Protocol):
 
     def took_own_place(self, node: Node, ring: Topology, factor: Copies) -> None:
         """Take note of a node with an empty disk that has streamed all that it should have of keyspaces with a factor."""
+        ...
+
+    def has_own_place(self, node: Node, ring: Topology, schema: Schema) -> None:
+        """Take note of a node with an empty disk that is about to be read from; `schema` is what it had to stream rows for when it began."""
         ...
 
     def acknowledged(self) -> Any:
@@ -165,6 +170,11 @@ class Streams:
             yield Sleep(500 * MS)
         if self.invariants is not None:
             self.invariants.took_own_place(node, topology, factor)
+
+    def look_at_own_place(self, node: Node, topology: Topology, schema: Schema) -> None:
+        """Have it looked at whether a node that takes its own place has the rows of all keyspaces that there were when it began."""
+        if self.invariants is not None:
+            self.invariants.has_own_place(node, topology, schema)
 
     def _look_at_range(self, node: Node, transfer: Transfer) -> None:
         if self.invariants is not None:

@@ -356,8 +356,8 @@ class Coordinator:
         if not (yield from self._await_all(node, move)):
             return False
         version = self._group.board(node).topology.version
-        if "no-fence" not in self._flaws:
-            yield from self._group.append(node, Order("fence", version))
+        if "no-fence" not in self._flaws and not (yield from self._group.append(node, Order("fence", version))):
+            return False
         yield O6
         self._look_at_barrier(node, move)
         gone = move.node if move.change == "leave" else move.replaced
@@ -367,9 +367,9 @@ class Coordinator:
         return done
 
     def _look_at_barrier(self, node: Node, move: Moving) -> None:
-        topology = self._group.board(node).topology
+        topology, fence = self._group.board(node).topology, self._group.board(node).fence
         if self.invariants is not None and self._group.is_leader(node) and move in topology.moves:
-            self.invariants.goes_on(node, topology, move, lambda name: self._group.is_member(node, name))
+            self.invariants.goes_on(node, topology, move, fence, lambda name: self._group.is_member(node, name))
 
     def _needed(self, node: Node, move: Moving) -> list[str]:
         """Return the members that have to know the present state."""

@@ -33,6 +33,7 @@ from schemaquake.clusters.simulated.topology import Moving, Topology, Transfer, 
 from schemaquake.harness.errors import PlanError
 from schemaquake.harness.run.conductor import Conductor
 from schemaquake.harness.sealed_json import dump_sealed
+from schemaquake.harness.units import S
 
 NAMES = ("n1", "n2", "n3")
 THREE = Configuration(tuple(Member(name, name, votes=True) for name in NAMES))
@@ -460,7 +461,20 @@ def test_all_members_know_a_state_of_the_topology_before_the_next_one(versions, 
     topology = even_topology(names, dict.fromkeys(names, "id"), version=5)
     move = Moving("leave", dead or "n2", topology.ring, removed=dead is not None)
     seen = RingInvariants(list(nodes.values()), lambda node: known[node.name], lambda _node: flights, Breaches())
-    seen.goes_on(nodes["n1"], topology, move, lambda name: name in group)
+    seen.goes_on(nodes["n1"], topology, move, 0, lambda name: name in group)
+    assert said(nodes) == breaches
+
+
+@pytest.mark.parametrize(
+    ("done", "fence", "breaches"),
+    [(3, 5, []), (2, 4, []), (3, 4, ["late requests are refused before a change ends"])],
+    ids=["refused", "before others are read from", "not refused"],
+)
+def test_late_requests_are_refused_before_a_change_ends(done, fence, breaches):
+    nodes = nodes_named(NAMES)
+    seen = RingInvariants(list(nodes.values()), lambda _node: 5, lambda _node: {}, Breaches())
+    topology = ring_of(*NAMES)
+    seen.goes_on(nodes["n1"], topology, Moving("leave", "n2", topology.ring, done=done), fence, lambda _name: True)
     assert said(nodes) == breaches
 
 
@@ -521,6 +535,33 @@ def test_no_replication_changes_while_the_ring_does(moves, factor, breaches):
     seen = LogInvariants(Breaches())
     seen.published(nodes["n1"], metadata(4, ring, k=3))
     seen.published(nodes["n1"], metadata(5, ring, k=factor))
+    assert said(nodes) == breaches
+
+
+@pytest.mark.parametrize(
+    ("us", "deleted_us", "breaches"),
+    [
+        (6, 4, []),
+        (5, 4, ["a client is shown nothing that was deleted or dropped"]),
+        (6, 6, ["a client is shown nothing that was deleted or dropped"]),
+    ],
+    ids=["later than both", "not later than the drop", "not later than the deletion"],
+)
+def test_a_client_is_shown_nothing_that_was_deleted_or_dropped(us, deleted_us, breaches):
+    nodes = nodes_named(NAMES)
+    table = Table("k", "t", "id", {"c": Column("int", "regular")}, {}, {"c": ("int", 5)})
+    RowInvariants(list(nodes.values()), Breaches()).shows(nodes["n1"], table, KEY, deleted_us, {"c": (us, 1)})
+    assert said(nodes) == breaches
+
+
+@pytest.mark.parametrize(
+    ("is_changing", "breaches"),
+    [(True, []), (False, ["who was forgotten does not come in"])],
+    ids=["joining", "forgotten"],
+)
+def test_who_was_forgotten_does_not_come_in(is_changing, breaches):
+    nodes = nodes_named(NAMES)
+    RowInvariants(list(nodes.values()), Breaches()).settles(nodes["n1"], "n1", is_changing=is_changing)
     assert said(nodes) == breaches
 
 
@@ -601,12 +642,44 @@ def test_entries_are_taken_from_the_leader_of_the_present_term():
     for voter in ("n1", "n3"):
         seen.voted(nodes[voter], log_with(), 2, "n1")
     seen.led(nodes["n1"], log_with(), 2, THREE)
-    seen.taken(nodes["n2"], log_with(), 2, "n1")
-    seen.taken(nodes["n2"], log_with(), 3, "n3")
+    seen.taken(nodes["n2"], log_with(), 2, "n1", 0)
+    seen.taken(nodes["n2"], log_with(), 3, "n3", 0)
     assert said(nodes) == []
-    seen.taken(nodes["n3"], log_with(), 2, "n2")
-    seen.taken(nodes["n2"], log_with(), 2, "n1")
+    seen.taken(nodes["n3"], log_with(), 2, "n2", 0)
+    seen.taken(nodes["n2"], log_with(), 2, "n1", 0)
     assert said(nodes) == ["entries are of the present term", "entries are the leader's"]
+
+
+def booted(seen, node, log):
+    seen.booted(node, log, log.term, log.vote)
+
+
+@pytest.mark.parametrize(
+    ("term", "vote", "breaches"),
+    [
+        (3, "n2", []),
+        (3, "", ["a start goes by what was kept"]),
+        (2, "n2", ["a start goes by what was kept"]),
+    ],
+    ids=["both", "no vote", "an earlier term"],
+)
+def test_a_start_goes_by_the_term_and_the_vote_that_were_kept(term, vote, breaches):
+    nodes, seen = group_of(dict.fromkeys(NAMES, log_with()))
+    seen.booted(nodes["n1"], Log(group="g", term=3, vote="n2"), term, vote)
+    assert said(nodes) == breaches
+
+
+@pytest.mark.parametrize(
+    ("agreed", "breaches"),
+    [(3, []), (2, ["a follower commits what it has of its leader"])],
+    ids=["all of it", "all but the last entry"],
+)
+def test_a_follower_commits_what_it_has_of_its_leader(agreed, breaches):
+    nodes, seen = group_of(dict.fromkeys(NAMES, log_with(1, 1, 1)))
+    seen.committed(nodes["n1"], log_with(1, 1, 1), 1, 3, THREE)
+    seen.taken(nodes["n2"], log_with(1, 1, 1), 1, "n1", agreed)
+    seen.committed(nodes["n2"], log_with(1, 1, 1), 1, 3, None)
+    assert said(nodes) == breaches
 
 
 def test_a_vote_is_for_as_long_a_log_and_a_term_outlives_a_restart():
@@ -614,26 +687,26 @@ def test_a_vote_is_for_as_long_a_log_and_a_term_outlives_a_restart():
     seen.asked_for(nodes["n1"], log_with(1, 2), 3, (2, 2))
     seen.asked_for(nodes["n1"], log_with(1, 2), 3, (3, 1))
     seen.voted(nodes["n1"], log_with(1, 2), 3, "n2")
-    seen.booted(nodes["n1"], Log(group="g", term=3, vote="n2"))
-    seen.booted(nodes["n1"], Log(group="g", term=4))
+    booted(seen, nodes["n1"], Log(group="g", term=3, vote="n2"))
+    booted(seen, nodes["n1"], Log(group="g", term=4))
     assert said(nodes) == []
     seen.asked_for(nodes["n1"], log_with(1, 2), 3, (1, 7))
-    seen.booted(nodes["n1"], Log(group="g", term=2))
-    seen.booted(nodes["n1"], Log(group="g", term=3))
+    booted(seen, nodes["n1"], Log(group="g", term=2))
+    booted(seen, nodes["n1"], Log(group="g", term=3))
     assert said(nodes) == ["a vote is for as long a log", "a term outlives a restart", "a vote outlives a restart"]
 
 
 def test_who_begins_with_an_empty_disk_is_another_one_than_who_had_its_name():
     nodes, seen = group_of(dict.fromkeys(NAMES, log_with()))
     seen.voted(nodes["n2"], log_with(), 3, "n1")
-    seen.booted(nodes["n2"], Log())
-    seen.booted(nodes["n2"], Log(group="g", term=3))  # the new one was killed, and has voted for nobody
+    booted(seen, nodes["n2"], Log())
+    booted(seen, nodes["n2"], Log(group="g", term=3))  # the new one was killed, and has voted for nobody
     seen.counts(nodes["n1"], log_with(), 3, "n2")  # a vote of the one before is one still
     seen.voted(nodes["n1"], log_with(), 3, "n1")
     seen.led(nodes["n1"], log_with(), 3, THREE)
     assert said(nodes) == []
     seen.voted(nodes["n2"], log_with(), 4, "n1")
-    seen.booted(nodes["n2"], Log(group="g", term=3))
+    booted(seen, nodes["n2"], Log(group="g", term=3))
     assert said(nodes) == ["a term outlives a restart"]
 
 
@@ -748,6 +821,52 @@ def test_a_replica_asks_a_coordinator_that_is_ahead(known, later, is_broken):
     assert said(nodes) == []
 
 
+@pytest.mark.parametrize(
+    ("group", "applied", "now_ns", "breaches"),
+    [
+        ("g", 3, 4, []),
+        ("g", 2, 5, []),
+        ("new", 2, 4, []),
+        ("g", 2, 4, ["who starts has what was committed, or has waited for it"]),
+    ],
+    ids=["it has", "it has waited", "another group", "it has not"],
+)
+def test_who_starts_has_what_was_committed_or_has_waited_for_it(group, applied, now_ns, breaches):
+    nodes, seen = group_of(dict.fromkeys(NAMES, log_with(1, 1, 1)))
+    nodes["n1"].kernel = SimpleNamespace(heap=SimpleNamespace(now_ns=now_ns))
+    seen.started(nodes["n1"], log_with(1, 1, 1), applied, (group, 3), 5)
+    assert said(nodes) == breaches
+
+
+@pytest.mark.parametrize(
+    ("epoch", "others", "now_s", "breaches"),
+    [
+        (4, {"n2": 4, "n3": 5}, 1, []),
+        (3, {}, 1, []),
+        (3, {"n2": 4, "n3": 5}, 3, []),
+        (3, {"n2": 4, "n3": 5}, 1, ["who starts has asked for what it missed"]),
+    ],
+    ids=["it has what one had", "nobody lives", "nobody has answered", "it has asked nobody"],
+)
+def test_who_starts_has_asked_for_what_it_missed(epoch, others, now_s, breaches):
+    node = SeenNode("n1")
+    node.kernel = SimpleNamespace(heap=SimpleNamespace(now_ns=now_s * S))
+    LogInvariants(Breaches()).asked(node, epoch, others, 0)
+    assert node.said == breaches
+
+
+@pytest.mark.parametrize(
+    ("confirmed", "breaches"),
+    [(("n1", "n2", "n4"), []), (("n1", "n4"), ["a majority confirms a leader"])],
+    ids=["of both", "of the new ones alone"],
+)
+def test_while_members_change_the_old_and_the_new_ones_confirm_a_leader(confirmed, breaches):
+    nodes, seen = group_of(dict.fromkeys(NAMES, log_with()))
+    members = Configuration(tuple(Member(name, name, votes=True) for name in ("n1", "n4")), THREE.now)
+    seen.answered(nodes["n1"], 3, 3, members, confirmed)
+    assert said(nodes) == breaches
+
+
 def test_a_leader_counts_entries_of_its_own_term_and_others_follow():
     logs = dict.fromkeys(NAMES, log_with(1, 1, 2))
     nodes, seen = group_of(logs)
@@ -770,9 +889,9 @@ def test_a_majority_confirms_and_a_state_is_the_same_everywhere():
     seen.carried_out(nodes["n2"], "s1", "tables")
     seen.founded(nodes["n1"], anew=False)
     seen.founded(nodes["n3"], anew=True)
-    seen.answered(nodes["n1"], 4, 4)
+    seen.answered(nodes["n1"], 4, 4, THREE, NAMES)
     assert said(nodes) == []
-    seen.answered(nodes["n1"], 3, 4)
+    seen.answered(nodes["n1"], 3, 4, THREE, NAMES)
     seen.confirmed(nodes["n1"], NAMES, ["n1"])
     seen.carried_out(nodes["n2"], "s2", "tables")
     seen.carried_out(nodes["n3"], "s2", "others")
@@ -1133,6 +1252,23 @@ def test_who_takes_its_own_place_has_streamed_all_its_ranges(left_out, starts_ag
 
 
 @pytest.mark.parametrize(
+    ("factors", "breaches"),
+    [((3,), []), ((3, 2), ["who takes its own place has its ranges"])],
+    ids=["streamed", "one not streamed"],
+)
+def test_who_takes_its_own_place_has_streamed_rows_of_all_keyspaces(factors, breaches):
+    nodes = nodes_named((*NAMES, "n4"))
+    ring = even_topology(tuple(nodes), dict.fromkeys(nodes, "id"))
+    seen = RowInvariants(list(nodes.values()), Breaches())
+    nodes["n2"].server = object()
+    for transfer in ring.own_transfers("n2", 3):
+        seen.streamed(nodes["n2"], transfer)
+    schema = {f"k{factor}": SimpleNamespace(replication_factor=factor) for factor in factors}
+    seen.has_own_place(nodes["n2"], ring, schema)
+    assert said(nodes) == breaches
+
+
+@pytest.mark.parametrize(
     ("host_id", "breaches"),
     [("another", []), ("its own", ["who is read from has what was acknowledged"])],
     ids=["another node has its address", "it is read from itself"],
@@ -1228,6 +1364,22 @@ def test_a_version_is_the_same_definitions(same, breaches):
         node.server = SimpleNamespace(version=version, memory=memory)
         seen._compare_versions(node)
     assert said(nodes) == breaches
+
+
+@pytest.mark.parametrize(
+    ("is_served", "has_rows", "breaches"),
+    [(True, True, []), (False, False, []), (False, True, ["a start leaves no files of what was dropped"])],
+    ids=["a table that there is", "a dropped one without rows", "a dropped one"],
+)
+def test_a_start_leaves_no_files_of_what_was_dropped(is_served, has_rows, breaches):
+    node = SeenNode("n1")
+    node.disk = Disk()
+    files = node.disk.files("k", "t", "id")
+    if has_rows:
+        files.write(KEY, CELLS)
+    node.server = SimpleNamespace(table={"id": object()}.get if is_served else {}.get)
+    ChainInvariants(Breaches()).started(node)
+    assert node.said == breaches
 
 
 def test_a_version_of_a_chain_is_one_schema_and_none_goes_back():
