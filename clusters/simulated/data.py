@@ -74,6 +74,10 @@ class RowObserver(Protocol):
         """Take note of the rows that a read of one partition found, with all of their cells; `floor` is what `asked` returned."""
         ...
 
+    def mended(self, node: Node, found: RowWrite, names: Sequence[str]) -> None:
+        """Take note of replicas that a read has brought up to what it found of a row."""
+        ...
+
     def shows(
         self, node: Node, table: Table, key: RowKey, deleted_us: int, cells: Mapping[str, tuple[int, Any]]
     ) -> None:
@@ -342,16 +346,21 @@ class DataPath:
         server = node.server
         assert server is not None
         asked = []
+        mended: list[tuple[RowWrite, list[str]]] = []
         for key, (deleted_us, cells) in merged.items():
             names = chosen[ring.place(token_of(key[0]))]
             behind = [name for name in names if answers[name].get(key) != (deleted_us, cells)]
             if behind:
                 write = RowWrite(table.id, key, cells, deleted_us, ring.version)
                 asked.append(server.ask(behind, "write", write, need=len(behind), limit_ns=_WRITE_LIMIT_NS))
+                mended.append((RowWrite(table.id, key, cells, deleted_us), behind))
         for question in asked:
             repaired: Answers = yield question
             if not repaired.enough:
                 raise _short(repaired, "Read", "repair")
+        if self.invariants is not None:
+            for found, names in mended:
+                self.invariants.mended(node, found, names)
 
     # ── replicas ─────────────────────────────────────────────────────────────────────────────────────────────────────
 

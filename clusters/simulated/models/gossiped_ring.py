@@ -137,6 +137,9 @@ class GossipedRing:
             return
         if status.word in _UNDER_WAY:
             self.rows.changes(node, name, _changing(node, name))
+            replaced = _known(node).get(status.replaces)
+            if replaced is not None:
+                self.rows.takes_place(node, status.tokens, replaced.tokens)
         elif status.word == "NORMAL":
             before = _known(node).get(name)
             self.rows.settles(node, name, is_changing=before is not None and before.word in _UNDER_WAY)

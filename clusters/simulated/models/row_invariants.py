@@ -6,6 +6,7 @@
   is missing in it.
 - When the replicas that are read from change, every quorum of the new ones has what was acknowledged at QUORUM.
 - A node that begins to join has the version of the schema that it has heard of others, where nodes gossip it.
+- The replicas that a read asks have what it found, before it answers.
 - What a client is shown is later than the deletion of its row, and than the drop of its column.
 - A node that takes its own place with an empty disk streams all its ranges, of all keyspaces, before it serves. One that comes, moves or
   leaves on 5.0 does so until it has its place.
@@ -104,6 +105,17 @@ class RowInvariants:
             for key, (deleted_us, cells) in rows.items():
                 self._judge(node, table_id, key, cells, deleted_us, latest, factor, "a row that was read")
 
+    def mended(self, node: Node, found: RowWrite, names: Sequence[str]) -> None:
+        """Take note of replicas that a read has brought up to what it found of a row."""
+        if not self._is_known_to_all(found.table_id):
+            return
+        behind = [
+            name for name in names if not self._has(name, found.table_id, found.key, found.cells, found.deleted_us)
+        ]
+        if behind:
+            text = f"{', '.join(behind)} lacks a part of {found.key}, which a read through {node.name} has found"
+            self._report(node, "a read leaves no replica behind that it asked", text)
+
     def shows(
         self, node: Node, table: Table, key: RowKey, deleted_us: int, cells: Mapping[str, tuple[int, Any]]
     ) -> None:
@@ -182,6 +194,12 @@ class RowInvariants:
         """Take note of a node that is about to have its place; `is_changing`: to the others it comes, moves or leaves until then, so that they write to it."""
         if not is_changing:
             self._report(node, "who was forgotten does not come in", f"{subject} tells that it is one of the ring")
+
+    def takes_place(self, node: Node, tokens: Sequence[int], replaced: Sequence[int]) -> None:
+        """Take note of a node that begins to take a dead one's place, with these tokens: it streams the ranges of `replaced`, and no others."""
+        if tuple(tokens) != tuple(replaced):
+            text = f"{node.name} begins with the tokens {', '.join(map(str, tokens)) or 'none'}"
+            self._report(node, "who takes a place has its tokens", text)
 
     def starts(self, node: Node, state: SeatState) -> None:
         """Take note of the place in the ring that a node has when it starts: what it was about to do before is over."""

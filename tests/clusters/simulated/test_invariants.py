@@ -555,6 +555,29 @@ def test_a_client_is_shown_nothing_that_was_deleted_or_dropped(us, deleted_us, b
 
 
 @pytest.mark.parametrize(
+    ("deleted_us", "breaches"),
+    [(9, []), (0, ["a read leaves no replica behind that it asked"])],
+    ids=["with the deletion", "without it"],
+)
+def test_a_read_leaves_no_replica_behind_that_it_asked(deleted_us, breaches):
+    nodes = nodes_named(NAMES)
+    for node in nodes.values():
+        node.server, node.disk = None, Disk()
+    nodes["n2"].disk.files("k", "t", "id").write(KEY, CELLS, deleted_us)
+    RowInvariants(list(nodes.values()), Breaches()).mended(nodes["n1"], RowWrite("id", KEY, {}, 9), ["n2"])
+    assert said(nodes) == breaches
+
+
+@pytest.mark.parametrize(
+    ("tokens", "breaches"), [((7,), []), ((3,), ["who takes a place has its tokens"])], ids=["its tokens", "others"]
+)
+def test_who_takes_a_place_has_its_tokens(tokens, breaches):
+    nodes = nodes_named(NAMES)
+    RowInvariants(list(nodes.values()), Breaches()).takes_place(nodes["n1"], tokens, (7,))
+    assert said(nodes) == breaches
+
+
+@pytest.mark.parametrize(
     ("is_changing", "breaches"),
     [(True, []), (False, ["who was forgotten does not come in"])],
     ids=["joining", "forgotten"],
