@@ -13,7 +13,7 @@ import pytest
 
 from schemaquake.clusters.simulated.disk import Disk, TableFiles
 from schemaquake.clusters.simulated.faces import Joining
-from schemaquake.clusters.simulated.models.gossiped_ring import Status, _topology
+from schemaquake.clusters.simulated.models.gossiped_ring import GossipedRing, Status, _topology
 from schemaquake.clusters.simulated.models.group0 import Command, Group0, _has_own_place, _Image, _Kept, _Life, _State
 from schemaquake.clusters.simulated.models.metadata_log import Metadata, MetadataLog
 from schemaquake.clusters.simulated.models.metadata_log import _Kept as KeptLog
@@ -72,6 +72,11 @@ def test_a_request_is_refused_once_and_only_before_it_begins():
     assert after_order(board, Order("refuse", (LEAVE.id, "it lives")), 3).requests == (LEAVE,)
 
 
+def test_a_request_whose_change_is_rolled_back_has_ended():
+    board = after_order(begun(JOIN, LEAVE), Order("roll-back", ("n4", "no answer")), 4)
+    assert (board.requests, board.ended) == ((LEAVE,), ((JOIN.id, "no answer"),))
+
+
 def test_a_step_of_a_sequence_that_was_taken_is_refused():
     registered = RING.registered(2, "n4", "id-n4")
     prepared = after_sequence(registered, 3, PREPARE, ("join", "n4", (BETWEEN,), None, False), has_locks=True)
@@ -96,6 +101,17 @@ def living(*names, **server):
 def test_a_node_that_lives_is_not_removed_by_others():
     with pytest.raises(ServerSaid, match="is alive"):
         next(sequences().reshape(living("n1", "n2"), "remove", about="n2", argument=None))
+
+
+def test_a_node_that_lives_is_not_removed_by_others_on_5_0():
+    node = living("n1", "n2")
+    tokens = dict(zip(NAMES, even_tokens(3), strict=True))
+    node.disk = Disk()
+    node.disk.ring = {name: Status(1, "NORMAL", name, (token,)) for name, token in tokens.items()}
+    ring = GossipedRing(frozenset())
+    assert ring._allow(node, "remove", "n3", None).word == "LEAVING"
+    with pytest.raises(ServerSaid, match="is alive"):
+        ring._allow(node, "remove", "n2", None)
 
 
 def test_a_node_does_not_leave_if_too_few_stay():
