@@ -120,7 +120,7 @@ class FactorSeries:
         self.factors: Sequence[int] = [change.factor for change in self._changes]
         """The factors; no two neighbours are equal. Empty: no possible CREATE KEYSPACE is known."""
         self.is_ordered: bool = not any(
-            one.certain and (one.completed or 0) > other.invoked
+            one.completed is not None and one.completed > other.invoked
             for one, other in zip(self._changes, self._changes[1:], strict=False)
         )
         """False if the changes may have taken effect in another order."""
@@ -140,8 +140,6 @@ class FactorSeries:
 
     def moment(self, node: str | None, invoked: int, completed: int) -> Moment:
         """Return the moment of a request through this node, by its invocation and completion (ns)."""
-        if self.is_constant:
-            return Moment(0, 0, 0, 0)
         high = max(bisect_left(self._begins, completed) - 1, 0)
         low = 0
         times, positions = self._known.get(node or "", ((), ()))
@@ -220,15 +218,16 @@ class FactorSeries:
         factors = self.factors
         if not self.is_ordered:
             return frozenset({held.within(min(factors) if certain else factors[end])})
+        # Its own factor takes nothing away from a write.
         if end < begin:  # the reader's coordinator had not heard yet of what the writer's had
-            return frozenset({held.within(min(factors[end : begin + 1]))})
+            return frozenset({held.within(min(factors[end:begin]))})
         repaired = {
             repair.change
             for number, repair in enumerate(self._repairs)
             if by.until <= number < read_by.since and (repair.certain or not certain)
         }
         states = {held}
-        for at in range(begin, end + 1):  # its own factor takes nothing away
+        for at in range(begin, end + 1):
             made = {state.within(factors[at]) for state in states}
             if at in repaired:
                 made = {state.repaired(self._count_replicas(at)) for state in made}
@@ -361,7 +360,7 @@ def _read_changes(evidence: Evidence) -> Sequence[_Change]:
     """Read the possible changes in order of their invocations, neighbours to one factor as one."""
     found: list[_Change] = []
     for operation in evidence.operations(_CHANGES):
-        if operation.process < 0 or not operation.possible or (operation.type == "ok" and not operation.acknowledged):
+        if not operation.possible or (operation.type == "ok" and not operation.acknowledged):
             continue
         factor = _factor_of(operation.argument) or 0
         if not found or found[-1].factor != factor:

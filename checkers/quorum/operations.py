@@ -212,13 +212,8 @@ def _is_shared(one: _Kind, other: _Kind, series: FactorSeries, centers: Mapping[
 
 def find_replication_factors(history: pa.Table) -> frozenset[int]:
     """Find every replication factor that a possible CREATE or ALTER KEYSPACE may have set."""
-    keyspace_changes = history.filter(
-        pc.and_(
-            pc.is_in(plain(history.select(["f"]))["f"], value_set=pa.array(["create-keyspace", "alter-keyspace"])),
-            pc.greater_equal(history["process"], 0),
-        )
-    )
-    changes = plain(pair(keyspace_changes))
+    is_change = pc.is_in(plain(history.select(["f"]))["f"], value_set=pa.array(["create-keyspace", "alter-keyspace"]))
+    changes = plain(pair(history.filter(is_change)))
     possible = changes.filter(pc.not_equal(changes["type"], "fail"))
     return frozenset(
         sum_factors(document.get("replication") or {}) for document in _parse_objects(possible["argument"])

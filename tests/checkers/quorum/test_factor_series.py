@@ -170,7 +170,10 @@ def test_what_holds_on_one_way_is_possible_and_what_holds_on_all_is_certain() ->
     first, last = Moment(0, 0, 0, 0), Moment(2, 2, 0, 0)
     assert table(found, first, last, certain=True) == [[False] * 3, [False] * 3, [False, False, True]]
     assert table(found, first, last, certain=False) == [[False, False, True], [False, True, True], [True, True, True]]
-    assert table(found, first, Moment(1, 1, 0, 0)) == [[False] * 3, [False] * 3, [True] * 3], "it went by that one"
+    by_it = Moment(1, 1, 0, 0)
+    for certain in (True, False):
+        promised = table(found, first, by_it, certain=certain)
+        assert promised == [[False] * 3, [False] * 3, [True] * 3], "the read went by that change: it was made"
 
 
 def test_without_an_order_only_what_every_pair_of_factors_promises_is_certain() -> None:
@@ -193,6 +196,10 @@ def test_without_an_order_only_what_every_pair_of_factors_promises_is_certain() 
         pytest.param([created(), asked(100, 2, "info")], 3, 3, Moment(0, 0, 0, 0), id="it came to nothing"),
         pytest.param([created(), asked(100, 2, "info")], 2, 3, Moment(1, 1, 0, 0), id="it came to be"),
         pytest.param([created(), asked(100, 5, "info")], 3, 3, Moment(0, 1, 0, 0), id="either"),
+        pytest.param([created(answer="info")], 3, 3, Moment(0, 0, 0, 0), id="one that nobody acknowledged"),
+        pytest.param(
+            [created(answer="info"), asked(100, 2, "info")], 2, 3, Moment(1, 1, 0, 0), id="two that nobody acknowledged"
+        ),
         pytest.param([created(), asked(899, 2)], 2, 3, Moment(1, 1, 0, 0), id="asked for just before"),
         pytest.param([created(), asked(100, 2), asked(900, 3)], 3, 3, None, id="two, of which one just then"),
         pytest.param([created(), asked(900, 2)], 2, 3, None, id="asked for just then"),
@@ -219,7 +226,12 @@ def repair(
 ) -> list[str]:
     value = {"operation": number, "nodes": [], "parameters": {}, "becomes": {}}
     attempts = [{"outcome": "ok", "command": command, "node": node} for node in nodes.split(",") if node]
-    effect = {"attempts": attempts, "keyspace": keyspace, "to": to, "shown_by": shown_by.split(",")}
+    effect = {
+        "attempts": attempts,
+        "keyspace": keyspace,
+        "to": to,
+        "shown_by": [node for node in shown_by.split(",") if node],
+    }
     return [
         f"@{at} -- invoke rf-change {orjson.dumps(value).decode()}",
         *(asked(at + 1, to, altered) if isinstance(to, int) else []),
@@ -244,6 +256,8 @@ def test_repairs_count_from_their_end_for_reads_and_up_to_their_begin_for_writes
     ("how", "certain", "possible"),
     [
         pytest.param({}, True, True, id="of all"),
+        pytest.param({"nodes": "n1,n2,n3,n4"}, True, True, id="of all, and of one that is no member"),
+        pytest.param({"shown_by": "n1,n2,n3,n4"}, True, True, id="known to all, and to one that is no member"),
         pytest.param({"nodes": "n1,n2"}, False, True, id="of some"),
         pytest.param({"nodes": ""}, False, False, id="of none"),
         pytest.param({"command": "cleanup"}, False, False, id="no repair"),
@@ -265,13 +279,35 @@ def test_a_repair_is_certain_if_all_were_repaired_by_the_new_factor(
     before, after = found.moment("n1", 10 * MS, 20 * MS), found.moment("n1", 130 * MS, 140 * MS)
     assert found.share("ONE", before, "ONE", after) is certain
     assert found.share("ONE", before, "ONE", after, certain=False) is possible
+    assert found.copies("ONE", before, after, replicas=3) == (3 if certain else 1)
 
 
-def test_a_repair_after_which_another_change_was_asked_for_is_of_neither() -> None:
-    found = series(members(*["normal"] * 3), created(2), repair(100, 3, 1), asked(119, 1))
+@pytest.mark.parametrize("factor", [1, 4])
+def test_a_repair_after_which_another_change_was_asked_for_is_of_neither(factor: int) -> None:
+    found = series(members(*["normal"] * 3), created(2), repair(100, 3, 1), asked(119, factor))
     assert found.moment("n1", 130 * MS, 140 * MS).since == 0
-    later = series(members(*["normal"] * 3), created(2), repair(100, 3, 1), asked(121, 1))
+    later = series(members(*["normal"] * 3), created(2), repair(100, 3, 1), asked(121, factor))
     assert later.moment("n1", 130 * MS, 140 * MS).since == 1
+
+
+def test_a_repair_after_a_change_to_the_same_factor_brings_what_was_written_by_it_to_all() -> None:
+    found = series(members(*["normal"] * 3), created(3), repair(100, 3, 1), asked(200, 2))
+    before, after = found.moment("n1", 10 * MS, 20 * MS), found.moment("n1", 130 * MS, 140 * MS)
+    assert found.share("ONE", before, "ONE", after)
+    assert not found.share("ONE", before, "ONE", found.moment("n1", 119 * MS, 140 * MS)), "it may not have ended"
+
+
+def test_a_repair_before_the_first_change_is_of_none() -> None:
+    """An operation whose own ALTER was refused, on a keyspace of that name that was made only later."""
+    refused = repair(100, 3, 1, altered="fail", shown_by="")
+    found = series(members(*["normal"] * 3), refused, asked(200, 2, f="create-keyspace"), asked(300, 3))
+    assert found.moment("n1", 400 * MS, 410 * MS) == (1, 1, 0, 0)
+
+
+def test_an_operation_that_was_refused_hides_no_later_repair() -> None:
+    steps = [created(2), repair(50, 3, 1, outcome="fail", altered="fail", shown_by=""), repair(100, 3, 2)]
+    found = series(members(*["normal"] * 3), *steps)
+    assert found.moment("n1", 130 * MS, 140 * MS) == (1, 1, 1, 1)
 
 
 def test_repairs_are_in_order_of_their_begins() -> None:

@@ -301,6 +301,8 @@ def types_of(verdict: Verdict) -> set[str]:
     [
         pytest.param(None, None, True, id="no restart"),
         pytest.param(17_050, None, False, id="ended before what it knew was surely on its disk"),
+        pytest.param(17_101, None, False, id="ended just before"),
+        pytest.param(17_102, None, True, id="ended just then"),
         pytest.param(17_200, None, True, id="ended after"),
         pytest.param(17_050, 17_250, True, id="showed it again after its start"),
         pytest.param(17_050, 17_020, False, id="showed it again before its start"),
