@@ -5,7 +5,7 @@ Judges each table's INSERTs against the final reads, after the cluster settled a
 and what is found through indexes and views against what is found by key (`schemaquake.checkers.rows.lookups`), and each answer
 by itself (`schemaquake.checkers.rows.repeated_rows`).
 Finds: `lost-rows` (missing, or with a cell changed), `lost-rows-after-restart` (lost since the cluster settled, as far as
-the reads of that phase show), `resurrected-rows`, `missing-from-index`, `missing-from-view`, `repeated-rows`. All such rows of one table are
+the reads of that phase show), `resurrected-rows`, `missing-from-index`, `missing-from-view`, `repeated-rows`, `resurrected-cells`. All such rows of one table are
 one finding.
 
 Unknown: a table with rows that must be there, none of which any final read could show; a read while statements race that lacks a row
@@ -33,7 +33,14 @@ from schemaquake.checkers.findings.explanation import listing, phase_text
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.rows.lookups import find_unlisted
 from schemaquake.checkers.rows.repeated_rows import find_repeated
-from schemaquake.checkers.rows.row_contents import ChangedCell, StrangeRow, find_changed_cells, find_strange_rows
+from schemaquake.checkers.rows.row_contents import (
+    ChangedCell,
+    ReturnedCell,
+    StrangeRow,
+    find_changed_cells,
+    find_returned_cells,
+    find_strange_rows,
+)
 from schemaquake.checkers.rows.row_fates import Fate, TableRows
 from schemaquake.checkers.rows.row_operations import RowOperations, consistency_of, phase_of
 from schemaquake.checkers.rows.unasked_rows import find_unasked
@@ -56,6 +63,7 @@ class AckedRows:
         "lost-rows",
         "lost-rows-after-restart",
         "resurrected-rows",
+        "resurrected-cells",
         "missing-from-index",
         "missing-from-view",
         "repeated-rows",
@@ -78,6 +86,7 @@ def _find(evidence: Evidence, rows: RowOperations) -> Findings:
             *_find_missing(table_rows, phases),
             *_find_missing_on_the_way(table_rows),
             *_find_changed(table_rows, phases),
+            *_find_returned(table_rows, phases),
             *_find_strange(table_rows, rows, evidence, phases),
             *find_unlisted(table_rows, rows, phases),
             *find_repeated(evidence, rows, table),
@@ -292,6 +301,56 @@ def _report_changed(rows: TableRows, kind: str, phase: str, cells: Sequence[Chan
             f"{first.column} must read as it was written.",
             f"{phase_text(phase)} a read at {consistency_of(first.read)} through {first.read.node} (op {first.read.index}) "
             f"shows {first.column} = {first.value}. {len(cells)} cells of {rows.table.key} differ from what was written.",
+        ),
+    )
+
+
+# ── returned ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _find_returned(rows: TableRows, phases: Sequence[str]) -> Iterator[Anomaly | Doubt]:
+    found = [(phase, cell) for phase in phases for cell in find_returned_cells(rows, phase)]
+    doubtful = [cell for _, cell in found if cell.doubtful]
+    if doubtful:
+        causes = _name_causes(cell.doubtful for cell in doubtful)
+        text = f"{len(doubtful)} cells of dropped columns were read that should not be there, and {causes} may be why"
+        yield Doubt("undecided", text, (rows.table.key,))
+    certain = [(phase, cell) for phase, cell in found if not cell.doubtful]
+    if certain:
+        yield _report_returned(rows, certain)
+
+
+def _report_returned(rows: TableRows, found: Sequence[tuple[str, ReturnedCell]]) -> Anomaly:
+    phase, first = found[0]
+    inserts = _list_distinct(insert for _, cell in found for insert in cell.inserts)
+    adds = [add for add in rows.column_adds(first.column) if can_follow(add, first.drop)][:2]
+    cells = {(cell.inserts[0].index, cell.column) for _, cell in found}
+    return anomaly(
+        "resurrected-cells",
+        objects=[rows.table.key],
+        nodes=(cell.read.node for _, cell in found if cell.read.node),
+        ops=[operation.index for operation in (*inserts[: _LIMITS.operations], first.drop, *adds)],
+        evidence={
+            "cells": len(cells),
+            "columns": sorted({cell.column for _, cell in found}),
+            "phases": sorted({each for each, _ in found}, key=PHASES.index),
+            "read_at": sorted({consistency_of(cell.read) for _, cell in found}),
+            "examples": [
+                {
+                    **_describe_insert(cell.inserts[0]),
+                    "column": cell.column,
+                    "read": cell.value,
+                    "read_op": cell.read.index,
+                }
+                for _, cell in found[: _LIMITS.examples]
+            ],
+        },
+        explanation=Argument(
+            [first.inserts[0], first.drop, *adds],
+            f"every write of this value had ended before T2 began, and T2, which was acknowledged, dropped {first.column}: it must read "
+            "as null, or as a value that was written later.",
+            f"{phase_text(phase)} a read at {consistency_of(first.read)} through {first.read.node} (op {first.read.index}) "
+            f"shows {first.column} = {first.value}. The same holds for {len(cells)} cells of {rows.table.key}.",
         ),
     )
 

@@ -8,6 +8,10 @@
   for certain only what was acknowledged at ALL: a write that is still on its way to a replica comes after it. What was removed while a reload
   went on (`schemaquake.checkers.evidence.reloads`) may be there again.
 - *unwritten*: no INSERT of the history has this key.
+- *returned*: a cell of a column that was dropped and added again reads as a value from before: every write of this value to its row had
+  ended before a DROP of the column began, which was acknowledged before the read began. Servers go by timestamps: where clocks may have
+  been apart by more than lies between the write and the DROP, where a time was named in the DROP, or where files were loaded again, it
+  is not decided. Before Cassandra 2.0 a dropped column kept its cells (CASSANDRA-3919); no workload drops any there.
 
 A view of the table's name may be what was read: rows that its base may have had are not unwritten, and the others are doubts.
 """
@@ -28,7 +32,18 @@ from schemaquake.checkers.rows.row_operations import RowOperations, consistency_
 from schemaquake.checkers.rows.same_values import is_comparable, same_value
 from schemaquake.harness.model.operation import JSON
 
-__all__ = ["ChangedCell", "StrangeRow", "find_changed_cells", "find_strange_rows"]
+__all__ = [
+    "ChangedCell",
+    "ReturnedCell",
+    "StrangeRow",
+    "find_changed_cells",
+    "find_returned_cells",
+    "find_strange_rows",
+]
+
+_ONE_CLOCK_NS: Final = 100_000_000
+_CLOCKS_APART_NS: Final = 60_000_000_000
+"""Clocks that nothing shifts on purpose are less apart than this: of nodes that share the harness's clock, and of any."""
 
 _NULLS: Final[tuple[JSON, ...]] = (None, [], {})
 """What a server stores as null."""
@@ -45,6 +60,21 @@ class ChangedCell:
     inserts: tuple[PairedOperation, ...]
     column: str
     value: JSON
+    doubtful: tuple[PairedOperation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnedCell:
+    """A cell of a column that was dropped and added again, with a value from before; `inserts` are those that wrote it.
+
+    `doubtful` are operations that may be why, although that is not known.
+    """
+
+    read: PairedOperation
+    inserts: tuple[PairedOperation, ...]
+    column: str
+    value: JSON
+    drop: PairedOperation
     doubtful: tuple[PairedOperation, ...] = ()
 
 
@@ -72,6 +102,66 @@ def find_changed_cells(rows: TableRows, phase: str) -> Iterator[ChangedCell]:
                 # Rows that were not moved, or deleted with a later timestamp, are read without a value, not with another.
                 causes = rows.texts if row[column] is not None else rows.find_doubtful(inserts[0], phase)
                 yield ChangedCell(read, inserts, column, row[column], (*causes, *rows.find_namesakes(read, row)))
+
+
+def find_returned_cells(rows: TableRows, phase: str) -> Iterator[ReturnedCell]:
+    """Yield every cell in the reads of this phase that is back after a DROP of its column, once for each read."""
+    drops = rows.certain_column_drops
+    types = _list_exact_types(rows) if drops else {}
+    for matched in rows.matched(phase) if types else ():
+        read, row, key, inserts = matched
+        for column in sorted(types.keys() & drops.keys() & row.keys() - set(key)):
+            value = row[column]
+            if value in _NULLS:
+                continue
+            writers = tuple(
+                insert
+                for insert in inserts
+                if (written := insert.argument["row"].get(column)) is not None
+                and same_value(value, written, cql_type=types[column], nulls_match=True)
+            )
+            drop = _find_drop_of_all(drops[column], read, writers)
+            if drop is None or any(rows.may_be_renamed(column, insert) for insert in writers):
+                continue
+            yield ReturnedCell(
+                read,
+                writers,
+                column,
+                value,
+                drop,
+                (*_find_ambiguous_drop(rows, drop, writers), *rows.texts, *rows.find_namesakes(read, row)),
+            )
+
+
+def _find_drop_of_all(
+    drops: Sequence[PairedOperation], read: PairedOperation, writers: Sequence[PairedOperation]
+) -> PairedOperation | None:
+    """Find the last of these drops that came after every write of a value, of which one was acknowledged, and before its read."""
+    if not any(insert.type == "ok" for insert in writers):
+        return None
+    return next(
+        (
+            drop
+            for drop in reversed(drops)
+            if drop.entirely_before(read) and all(insert.entirely_before(drop) for insert in writers)
+        ),
+        None,
+    )
+
+
+def _find_ambiguous_drop(
+    rows: TableRows, drop: PairedOperation, writers: Sequence[PairedOperation]
+) -> Sequence[PairedOperation]:
+    """Return the drop if its timestamp may not be later than those of all these writes, or a reload may have brought them back."""
+    notes = rows.evidence.notes
+    apart = _CLOCKS_APART_NS if notes.begins_ms is None else _ONE_CLOCK_NS
+    is_ambiguous = (
+        drop.argument.get("timestamp") is not None
+        or max(insert.completed or 0 for insert in writers) + apart >= drop.invoked
+        or rows.may_be_put_back(drop)
+        or any(may_be_dated_later(insert, drop, notes) for insert in writers)
+    )
+    return [drop] if is_ambiguous else []
 
 
 def find_strange_rows(

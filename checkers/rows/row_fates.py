@@ -328,6 +328,25 @@ class TableRows:
             if column in {change.argument["column"], change.argument["to"]}
         )
 
+    @cached_property
+    def certain_column_drops(self) -> Mapping[str, Sequence[PairedOperation]]:
+        """The acknowledged DROPs of each column that an acknowledged ADD can have followed, in the order in which they began."""
+        drops: dict[str, list[PairedOperation]] = {}
+        for change in sorted(self._column_drops, key=lambda drop: drop.invoked):
+            if change.type == "ok" and any(
+                can_follow(add, change) for add in self.column_adds(change.argument["column"])
+            ):
+                drops.setdefault(change.argument["column"], []).append(change)
+        return drops
+
+    def column_adds(self, column: str) -> Sequence[PairedOperation]:
+        """Return the acknowledged ADDs of a column."""
+        return [
+            change
+            for change in self.changes
+            if change.f == "add-column" and change.acknowledged and change.argument["column"][0] == column
+        ]
+
     def due(self, phase: str) -> Sequence[PairedOperation]:
         """Return the inserts whose rows must be there in this phase."""
         return [
