@@ -151,14 +151,15 @@ class SimulatedNode:
     def crash(self) -> Callable[[], None]:
         """End the server at once, by a fault that undoes itself. Returns what starts it again, unless it was stopped or killed meanwhile.
 
-        A server that does not run is not started: a spare has not joined by then.
+        A server that does not run is let be: a spare has not joined by then, and one that is down is started by whoever took it down.
         """
-        ran = self.server is not None
+        if self.server is None:
+            return lambda: None
         self.kill()
         halts = self._halts
 
         def start() -> None:
-            if ran and self._halts == halts:
+            if self._halts == halts:
                 self.start()
 
         return start

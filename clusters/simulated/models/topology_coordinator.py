@@ -129,6 +129,9 @@ def _begun(board: Board, request_id: RequestId, version: int) -> Board:
     topology = board.topology
     if request is None or topology.moves:
         return board
+    seat = topology.seats.get(request.node)
+    if request.host_id and seat is not None and (seat.state, seat.host_id) == ("normal", request.host_id):
+        return _ended(board, "")  # asked twice by a node that was started again in between: it has what it asks for
     replaced = request.replaced
     if replaced == request.node:
         # The dead one has its place until the new one is read from: they are two, though they have one address.

@@ -51,6 +51,13 @@ def test_another_node_than_the_one_at_the_step_falls(tmp_path):
     assert starts == {"n1": 1, "n2": 1, "n3": 2}
 
 
+def test_a_node_that_is_down_when_a_second_fault_would_take_it_down_comes_back(tmp_path):
+    options = {"kill.at": "4.0/apply/e5@2:n3,4.0/apply/e5@3:n3", "fault.seconds": "5"}
+    run = simulate(tmp_path, "schema-churn", seed=3, options=options, rate=20, time_limit_s=15, restart="none")
+    assert run.notes("node-died") == []
+    assert len(list((run.folder / "nodes" / "n3").iterdir())) == 2
+
+
 @pytest.mark.parametrize("system", [FIVE, SCYLLA])
 def test_a_spare_that_has_not_joined_is_not_started_by_a_fault(tmp_path, system):
     step = "4.0/apply/e5" if system == FIVE else "group0/change/g3"

@@ -63,6 +63,24 @@ def test_a_change_does_not_begin_while_another_one_goes_on():
     assert after_order(board, Order("begin", LEAVE.id), 4) == board._replace(at=4)
 
 
+@pytest.mark.parametrize(
+    "request_", [JOIN, Request(("n2", 1), "replace", "n2", "id-new", replaced="n2")], ids=lambda one: one.change
+)
+def test_what_was_asked_for_twice_is_done_once(request_):
+    again = request_._replace(id=(request_.node, 2))
+    board = begun(request_, again)
+    for number, done in enumerate((2, 3), 4):
+        board = after_order(board, Order("advance", (request_.node, done)), number)
+    assert (board.topology.seats[request_.node].state, board.requests) == ("normal", (again,))
+    second = after_order(board, Order("begin", again.id), 6)
+    assert (second.requests, second.topology.moves, second.topology.version) == ((), (), board.topology.version)
+    assert second.ended == ((request_.id, ""), (again.id, ""))
+    other = after_order(board._replace(requests=(again._replace(host_id="id-other"),)), Order("begin", again.id), 6)
+    assert other.topology.moves if request_.change == "replace" else other.ended[-1][1], (
+        "another node's request is not done"
+    )
+
+
 def test_a_request_is_refused_once_and_only_before_it_begins():
     asked = after_order(Board(RING), Order("request", LEAVE), 1)
     refused = after_order(asked, Order("refuse", (LEAVE.id, "it lives")), 2)
