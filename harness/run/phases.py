@@ -210,6 +210,12 @@ class Phases:
             raise NodeDied("no node serves after the faults were healed", node="", exit_code=None, first_error="")
         return serving
 
+    def _has_ended(self, name: str) -> bool:
+        try:
+            return self._nodes[name].state() == "stopped"
+        except ClusterError:
+            return False  # a machine that does not answer says nothing of its server
+
     def _note_death(self, node: Node) -> None:
         ended = node.await_serving(deadline_s=0)
         died = {"exit_code": ended.exit_code, "first_error": ended.first_error}
@@ -289,7 +295,7 @@ class Phases:
 
     def _note_the_ended(self, label: str, names: Sequence[str]) -> Sequence[str]:
         """Note which of these nodes have ended by themselves, after the members, which say who may; return the others."""
-        ended = [name for name in names if self._nodes[name].state() == "stopped"]
+        ended = [name for name in names if self._has_ended(name)]
         if ended:
             self._following.look("death")
             log.warning("nodes have ended by themselves", extra={"phase": label, "nodes": ",".join(ended)})

@@ -7,6 +7,7 @@ The script of a run is its plan's options (`-O`), so that every process of it kn
     shows n2 = a b ! b                        what n2's schema version is at each look; "!" cannot be read; the last stays
     breaks n3 = 1                             n3 does not come up from its start number 1 (0 is the first)
     ends n2 = 1                               n2 ends by itself as soon as its start number 1 is found to have served
+    mute n2 = 1                               from its start number 1 on the machine of n2 does not say whether its server runs
     tremor = 0.1-0.4 n1                       the nemesis `tremor` shakes n1 from 0.1 s to 0.4 s
     tremor inject = raises                    … and cannot be injected; the same for heal
     tremor takes = 0.2                        how long its injection blocks, in seconds
@@ -293,6 +294,7 @@ class ScriptedNode:
         self.folder = folder
         self.broken_from = int(options.get(f"breaks {name}", 1000))
         self.ends_from = int(options.get(f"ends {name}", 1000))
+        self.mute_from = int(options.get(f"mute {name}", 1000))
         self.starts = 0
 
     def _call(self, verb):
@@ -304,7 +306,7 @@ class ScriptedNode:
         self.starts += 1
 
     def await_serving(self, *, deadline_s):
-        served = self.state() == "running"
+        served = state_of(self.folder, self.name) == "running"
         if self.starts > self.ends_from:
             set_state(self.folder, self.name, "stopped")
         return Boot(
@@ -332,6 +334,8 @@ class ScriptedNode:
         set_state(self.folder, self.name, "running")
 
     def state(self):
+        if self.starts > self.mute_from:
+            raise NodeUnreachable(f"{self.name} does not answer")
         return state_of(self.folder, self.name)
 
     def exec(self, argv, *, timeout_s=30, stdin=None):

@@ -326,6 +326,13 @@ def test_a_node_that_ends_while_it_is_read_is_told(conduct):
     assert phases(events)[-1] == "final-settled"
 
 
+def test_a_machine_that_does_not_answer_when_all_is_read_loses_nothing(conduct):
+    events = conduct({"mute n2": "1", "final": "read"})
+    assert notes(events, "node-died") == []
+    reads = [(e["node"], e["value"]["label"]) for e in events if e["f"] == "read" and e["type"] == "ok"]
+    assert sorted(reads) == [("n1", "restarted"), ("n1", "settled"), ("n2", "restarted"), ("n2", "settled")]
+
+
 def test_when_all_nodes_end_before_they_are_read_the_run_says_so(conduct):
     with pytest.raises(NodeUnreachable, match="did not accept a session"):
         conduct({"ends n1": "1", "ends n2": "1", "final": "read"})
