@@ -16,13 +16,14 @@ from typing import Any, Final
 import orjson
 import pyarrow as pa
 
+from schemaquake.harness.history.journal import VIRTUAL_EPOCH
 from schemaquake.harness.sealed_json import load_sealed
 from schemaquake.results.corpus.tables import DOCUMENT, FROM_SUMMARIES, RUNS
 from schemaquake.results.findings.description import title_of
 from schemaquake.results.findings.finding import Finding
 from schemaquake.results.summary.run_summary import SUMMARY_SCHEMA, RunSummary
 from schemaquake.results.summary.summarise import FILE_NAME
-from schemaquake.results.wording import verdict_name
+from schemaquake.results.wording import is_simulated, verdict_name
 
 __all__ = ["cause_key", "identity_of", "parse_documents", "rows_of", "unread_rows"]
 
@@ -184,11 +185,15 @@ def _run_row(summary: RunSummary, counts: Mapping[str, int]) -> dict[str, Any]:
 
 
 def identity_of(summary: RunSummary) -> str:
-    """Return the identity of a run: the same for its copies, and after it was judged again."""
+    """Return the identity of a run: the same for its copies, and after it was judged again.
+
+    Summaries of simulated runs once had the moment at which virtual time begins, and have none now.
+    """
+    started = VIRTUAL_EPOCH.isoformat() if summary.started is None and is_simulated(summary.system) else summary.started
     return _hash(
         [
             summary.run,
-            summary.started,
+            started,
             summary.system,
             summary.cluster,
             summary.nodes,

@@ -60,11 +60,20 @@ def test_a_copy_has_the_same_identity_and_so_has_a_run_that_was_judged_again(sum
     assert (one["run"], one["digest"]) == (copy["run"], copy["digest"])
     again = rows_of("file:/a/r", changed(summary, valid="unknown"))["row"]
     assert again["run"] == one["run"]
+    dated = rows_of("file:/a/r", changed(summary, started="2000-01-01T00:00:00+00:00"))["row"]
+    assert dated["run"] == one["run"], "so it was summarised before"
     assert again["digest"] != one["digest"]
 
 
 @pytest.mark.parametrize(
-    "other", [{"seed": 99}, {"system": "simulated:cassandra-6.0"}, {"run": "other"}, {"started": None}]
+    "other",
+    [
+        {"seed": 99},
+        {"system": "simulated:cassandra-6.0"},
+        {"run": "other"},
+        {"started": "2026-11-28T10:00:00+00:00"},
+        {"system": "cassandra:5.0.9"},
+    ],
 )
 def test_another_run_has_another_identity(summary, other):
     assert rows_of("p", changed(summary, **other))["row"]["run"] != rows_of("p", summary)["row"]["run"]
