@@ -5,8 +5,8 @@ Judges each table's INSERTs against the final reads, after the cluster settled a
 and what is found through indexes and views against what is found by key (`schemaquake.checkers.rows.lookups`), and each answer
 by itself (`schemaquake.checkers.rows.repeated_rows`).
 Finds: `lost-rows` (missing, or with a cell changed), `lost-rows-after-restart` (lost since the cluster settled, as far as
-the reads of that phase show), `resurrected-rows`, `missing-from-index`, `missing-from-view`, `repeated-rows`, `resurrected-cells`. All such rows of one table are
-one finding.
+the reads of that phase show), `resurrected-rows`, `missing-from-index`, `missing-from-view`, `repeated-rows`,
+`resurrected-cells`. All such rows of one table are one finding.
 
 Unknown: a table with rows that must be there, none of which any final read could show; a read while statements race that lacks a row
 which must be there.
@@ -35,7 +35,6 @@ from schemaquake.checkers.rows.lookups import find_unlisted
 from schemaquake.checkers.rows.repeated_rows import find_repeated
 from schemaquake.checkers.rows.row_contents import (
     ChangedCell,
-    ReturnedCell,
     StrangeRow,
     find_changed_cells,
     find_returned_cells,
@@ -284,15 +283,7 @@ def _report_changed(rows: TableRows, kind: str, phase: str, cells: Sequence[Chan
             "phase": phase,
             "lost": len(cells),
             "columns": sorted({cell.column for cell in cells}),
-            "examples": [
-                {
-                    **_describe_insert(cell.inserts[0]),
-                    "column": cell.column,
-                    "read": cell.value,
-                    "read_op": cell.read.index,
-                }
-                for cell in cells[: _LIMITS.examples]
-            ],
+            "examples": [_describe_cell(cell) for cell in cells[: _LIMITS.examples]],
         },
         explanation=Argument(
             [*first.inserts[:2], *ddl],
@@ -320,33 +311,27 @@ def _find_returned(rows: TableRows, phases: Sequence[str]) -> Iterator[Anomaly |
         yield _report_returned(rows, certain)
 
 
-def _report_returned(rows: TableRows, found: Sequence[tuple[str, ReturnedCell]]) -> Anomaly:
+def _report_returned(rows: TableRows, found: Sequence[tuple[str, ChangedCell]]) -> Anomaly:
     phase, first = found[0]
+    drop = first.drop
+    assert drop is not None
     inserts = _list_distinct(insert for _, cell in found for insert in cell.inserts)
-    adds = [add for add in rows.column_adds(first.column) if can_follow(add, first.drop)][:2]
+    adds = [add for add in rows.column_adds(first.column) if can_follow(add, drop)][:2]
     cells = {(cell.inserts[0].index, cell.column) for _, cell in found}
     return anomaly(
         "resurrected-cells",
         objects=[rows.table.key],
         nodes=(cell.read.node for _, cell in found if cell.read.node),
-        ops=[operation.index for operation in (*inserts[: _LIMITS.operations], first.drop, *adds)],
+        ops=[operation.index for operation in (*inserts[: _LIMITS.operations], drop, *adds)],
         evidence={
             "cells": len(cells),
             "columns": sorted({cell.column for _, cell in found}),
             "phases": sorted({each for each, _ in found}, key=PHASES.index),
             "read_at": sorted({consistency_of(cell.read) for _, cell in found}),
-            "examples": [
-                {
-                    **_describe_insert(cell.inserts[0]),
-                    "column": cell.column,
-                    "read": cell.value,
-                    "read_op": cell.read.index,
-                }
-                for _, cell in found[: _LIMITS.examples]
-            ],
+            "examples": [_describe_cell(cell) for _, cell in found[: _LIMITS.examples]],
         },
         explanation=Argument(
-            [first.inserts[0], first.drop, *adds],
+            [first.inserts[0], drop, *adds],
             f"every write of this value had ended before T2 began, and T2, which was acknowledged, dropped {first.column}: it must read "
             "as null, or as a value that was written later.",
             f"{phase_text(phase)} a read at {consistency_of(first.read)} through {first.read.node} (op {first.read.index}) "
@@ -458,6 +443,10 @@ def _list_racing_changes(
 
 def _is_same_keyspace(change: PairedOperation, rows: TableRows) -> bool:
     return target(change).keyspace == rows.table.keyspace
+
+
+def _describe_cell(cell: ChangedCell) -> Mapping[str, JSON]:
+    return _describe_insert(cell.inserts[0], column=cell.column, read=cell.value, read_op=cell.read.index)
 
 
 def _describe_insert(insert: PairedOperation, **more: JSON) -> Mapping[str, JSON]:

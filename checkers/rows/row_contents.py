@@ -34,7 +34,6 @@ from schemaquake.harness.model.operation import JSON
 
 __all__ = [
     "ChangedCell",
-    "ReturnedCell",
     "StrangeRow",
     "find_changed_cells",
     "find_returned_cells",
@@ -51,9 +50,9 @@ _NULLS: Final[tuple[JSON, ...]] = (None, [], {})
 
 @dataclass(frozen=True, slots=True)
 class ChangedCell:
-    """A cell whose value differs from every written one; `inserts` are those of its row.
+    """A cell whose value differs from every written one, or was dropped; `inserts` are those of its row, or those that wrote the value.
 
-    `doubtful` are operations that may be why, although that is not known.
+    `drop` is the DROP of its column after which the value is back; None: no INSERT wrote it. `doubtful` are operations that may be why, although that is not known.
     """
 
     read: PairedOperation
@@ -61,21 +60,7 @@ class ChangedCell:
     column: str
     value: JSON
     doubtful: tuple[PairedOperation, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ReturnedCell:
-    """A cell of a column that was dropped and added again, with a value from before; `inserts` are those that wrote it.
-
-    `doubtful` are operations that may be why, although that is not known.
-    """
-
-    read: PairedOperation
-    inserts: tuple[PairedOperation, ...]
-    column: str
-    value: JSON
-    drop: PairedOperation
-    doubtful: tuple[PairedOperation, ...] = ()
+    drop: PairedOperation | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +89,7 @@ def find_changed_cells(rows: TableRows, phase: str) -> Iterator[ChangedCell]:
                 yield ChangedCell(read, inserts, column, row[column], (*causes, *rows.find_namesakes(read, row)))
 
 
-def find_returned_cells(rows: TableRows, phase: str) -> Iterator[ReturnedCell]:
+def find_returned_cells(rows: TableRows, phase: str) -> Iterator[ChangedCell]:
     """Yield every cell in the reads of this phase that is back after a DROP of its column, once for each read."""
     drops = rows.certain_column_drops
     types = _list_exact_types(rows) if drops else {}
@@ -123,14 +108,8 @@ def find_returned_cells(rows: TableRows, phase: str) -> Iterator[ReturnedCell]:
             drop = _find_drop_of_all(drops[column], read, writers)
             if drop is None or any(rows.may_be_renamed(column, insert) for insert in writers):
                 continue
-            yield ReturnedCell(
-                read,
-                writers,
-                column,
-                value,
-                drop,
-                (*_find_ambiguous_drop(rows, drop, writers), *rows.texts, *rows.find_namesakes(read, row)),
-            )
+            doubtful = (*_find_ambiguous_drop(rows, drop, writers), *rows.texts, *rows.find_namesakes(read, row))
+            yield ChangedCell(read, writers, column, value, doubtful, drop)
 
 
 def _find_drop_of_all(

@@ -60,9 +60,8 @@ def _find_unfounded(notes: Notes) -> Iterator[str]:
         if within and not any(within):
             yield f"a start of {start.node} is noted as one of phase {start.phase}, and was at another time"
     again = Counter(start.node for start in notes.starts if start.phase == "fault")
-    judged = notes.began(
-        "settle-settled"
-    )  # a node that ends from here on is started by the last restart, or not any more
+    # A node that ends from here on is started by the last restart, or not any more.
+    judged = notes.began("settle-settled")
     died = Counter(death.node for death in notes.deaths if judged is None or death.time < judged)
     for node in sorted((again - died).keys()):
         yield f"{node} was started again after the faults, and it is not noted that its process had ended"

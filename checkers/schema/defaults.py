@@ -439,7 +439,7 @@ class _KnownKeys:
         self._maps_on_the_way.setdefault(place, Counter())[_json(shown)] += 1
 
     def may_be_default(self, place: _Place, shown: Mapping[str, JSON]) -> bool:
-        """Return whether tables have this map where nobody set the option.
+        """Compare a map with those of tables whose option nobody set.
 
         The final readings decide, or else what most readings on the way show.
         """

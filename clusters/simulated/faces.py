@@ -256,7 +256,7 @@ class Node(Protocol):
         ...
 
     def end_itself(self, text: str) -> None:
-        """End the server in good order, for a reason that is told in its log."""
+        """End the server in good order, with this text in its log."""
         ...
 
     def disconnect(self, name: str) -> None:

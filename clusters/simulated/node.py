@@ -171,7 +171,7 @@ class SimulatedNode:
         self._end("death")
 
     def end_itself(self, text: str) -> None:
-        """End the server in good order, for a reason that is told in its log."""
+        """End the server in good order, with this text in its log."""
         self.console.info("main", "StorageService.java:1", text)
         self.exit_code = 0
         self._end("death")

@@ -63,7 +63,7 @@ class KnownFinding:
 
     @property
     def known_as(self) -> KnownAs:
-        """The entry as readers are told of it."""
+        """The title, the tickets and the page, for readers."""
         return KnownAs(title=self.title, tickets=self.tickets, page=self.page)
 
 

@@ -420,8 +420,8 @@ def _combined(
     for checker, of_checker in zip(checkers, parts, strict=True):
         if checker.scope == "run":
             verdict = of_checker[None]
-            verdict = replace(verdict, anomalies=in_order(verdict.anomalies))
-            verdicts.append(replace(verdict, undecided=_undecided_keyspaces(verdict, survey.weights)))
+            undecided = _undecided_keyspaces(verdict, survey.weights)
+            verdicts.append(replace(verdict, anomalies=in_order(verdict.anomalies), undecided=undecided))
         else:
             by_keyspace = {keyspace: verdict for keyspace, verdict in of_checker.items() if keyspace is not None}
             judged |= {keyspace for keyspace, verdict in by_keyspace.items() if not verdict.judged_nothing}

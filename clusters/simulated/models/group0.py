@@ -483,9 +483,11 @@ class Group0:
             life.has_left = True
             role = _role(node)
             ends_ns = node.kernel.heap.now_ns + _CHANGE_LIMIT_NS
-            while any(member.name == node.name for member in role.members.now) and node.kernel.heap.now_ns < ends_ns:
-                if life.is_banned:
-                    break
+            while (
+                not life.is_banned
+                and any(member.name == node.name for member in role.members.now)
+                and node.kernel.heap.now_ns < ends_ns
+            ):
                 yield Sleep(100 * MS)
             self._raft.resign(node)
             server_of(node).phase = "left"
