@@ -44,6 +44,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
 
 from schemaquake.clusters.simulated.data import DataPath
+from schemaquake.clusters.simulated.disk import TableFiles
 from schemaquake.clusters.simulated.faces import Answers, Node, Steps
 from schemaquake.clusters.simulated.messages import Message
 from schemaquake.clusters.simulated.models.definitions_sent_back import ROUND_TRIP_NS, Sent, definition_of, sent_in
@@ -266,6 +267,8 @@ class Migrations:
         self._note_drops(node, version, schema)
         self._find_files(node, schema)
         serve_schema(node, schema)
+        if self._invariants is not None:
+            self._invariants.found_files(node)
         life.version = version
         life.next_id = max([life.next_id, *(int(table.id, 16) + 1 for table in tables_of(schema))])
         server_of(node).version = UUID(hex=version) if version else UUID(int=0)
@@ -285,13 +288,18 @@ class Migrations:
         return served.time < self._dropped.get((table.keyspace, table.name), 0)
 
     def _find_files(self, node: Node, schema: Schema) -> None:
-        """Let a new column family find files of its name: they lie in its keyspace's folder, without an id."""
+        """Let each table find the files of its name: they lie in its keyspace's folder, without an id."""
+        tables = node.disk.tables
         for table in tables_of(schema):
-            if table.id not in node.disk.tables:
-                for old in list(node.disk.tables.values()):
-                    if (old.keyspace, old.name) == (table.keyspace, table.name) and old.partitions:
-                        node.disk.tables[table.id] = node.disk.tables.pop(old.id)
-                        old.id = table.id
+            place = table.keyspace, table.name
+            held = tables.get(table.id)
+            if held is not None and (held.keyspace, held.name) != place:
+                # An id that another table had, until that was dropped and the node started again.
+                _move(tables, held, f"{held.keyspace}/{held.name}")
+            if table.id not in tables:
+                of_name = next((each for each in tables.values() if (each.keyspace, each.name) == place), None)
+                if of_name is not None:
+                    _move(tables, of_name, table.id)
 
     def _take_all(self, node: Node) -> None:
         """Have a node apply at once all that the sequencer has decided."""
@@ -402,6 +410,12 @@ class Migrations:
         for table_id, files in node.disk.tables.items():
             if server_of(node).table(table_id) is None:
                 files.drop(f"dropped-{node.clock.wall_ns() // MS}-{files.name}")
+
+
+def _move(tables: dict[str, TableFiles], files: TableFiles, to: str) -> None:
+    del tables[files.id]
+    files.id = to
+    tables[to] = files
 
 
 def _time_us(version: str) -> int:

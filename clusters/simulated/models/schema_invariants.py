@@ -163,6 +163,14 @@ class ChainInvariants(_Agreement):
             self._report(node, "no version goes back", f"{node.name} goes from {before[1]} back to {version}")
         self._served[node.name] = place, version
 
+    def found_files(self, node: Node) -> None:
+        """Take note of a node that serves tables from the files that it found: those of a table bear its name."""
+        for table in tables_of(server_of(node).memory):
+            files = node.disk.tables.get(table.id)
+            if files is None or (files.keyspace, files.name) != (table.keyspace, table.name):
+                has = "none" if files is None else f"those of {files.name}"
+                self._report(node, "what is served has its files", f"{node.name} has {has} for {table.name}")
+
     def started(self, node: Node) -> None:
         """Take note of a node that serves from now on what it has read from its disk: rows of a table that is gone are a new one's of that name."""
         for table_id, files in node.disk.tables.items():

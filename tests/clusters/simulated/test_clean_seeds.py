@@ -234,6 +234,12 @@ _CUT_OFF_WITHOUT_A_NOTE = Plan(
     },
 )  # fmt: skip
 """A coordinator was cut off: at first its requests timed out, then it refused them for want of replicas."""
+_FOUND_ANOTHERS_FILES = Plan(
+    system="simulated:cassandra-0.7", workloads=("schema-churn",), nemeses=("partition", "packet-loss", "rolling-restart"),
+    seed=31992, cluster="simulated", time_limit_s=12.0, rate=8.0, replication_factor=1, restart="none",
+    options={"bugs": "none", "fault.within": "12", "invariants": "checked", "pause.at": "0.7/change/c2@13:n3"},
+)  # fmt: skip
+"""All tables were dropped and the nodes started again: a new table got the id of another one, and wrote into that one's files."""
 
 _SEEN_WITHOUT_A_SERVER = Plan(
     system="simulated:scylladb-6.2", workloads=("schema-churn",), seed=23471, cluster="simulated", time_limit_s=20.0, rate=8.0,
@@ -329,6 +335,7 @@ _CREATED_AND_DROPPED = Plan(
         _REPAIRED_ONE_BY_ONE_EARLIER,
         _CREATED_AND_DROPPED,
         _CUT_OFF_WITHOUT_A_NOTE,
+        _FOUND_ANOTHERS_FILES,
     ],
     ids=lambda plan: str(plan.seed),
 )
