@@ -190,14 +190,19 @@ def flaws_of(blueprint: Blueprint, options: Mapping[str, str]) -> frozenset[str]
 
 def _flaw_of(blueprint: Blueprint, name: str) -> str:
     """Return the name of a flaw that this model has a switch for. Raises PlanError for another."""
-    known = [flaw.name for flaw in known_flaws().values() if blueprint.model in flaw.models]
-    if name not in known_flaws():
-        raise PlanError(f'there is no flaw "{name}". {_PRODUCT}:{blueprint.name} can have: {", ".join(known)}.')
-    if name not in known:
-        raise PlanError(
-            f'the model "{blueprint.model}" cannot have the flaw "{name}". {_PRODUCT}:{blueprint.name} can have: {", ".join(known)}.'
-        )
-    return name
+    flaw = known_flaws().get(name)
+    if flaw is not None and blueprint.model in flaw.models:
+        return name
+    here = f"{_PRODUCT}:{blueprint.name}"
+    own = (
+        f"{here} can have: {', '.join(each.name for each in known_flaws().values() if blueprint.model in each.models)}."
+    )
+    if flaw is None:
+        raise PlanError(f'there is no flaw "{name}". {own}')
+    with_it = [f"{_PRODUCT}:{each}" for each, system in _document()["system"].items() if system["model"] in flaw.models]
+    raise PlanError(
+        f'{here} cannot have the flaw "{name}". Choose one that can with --system: {", ".join(with_it)}. {own}'
+    )
 
 
 @cache
