@@ -6,6 +6,7 @@ records do not say what it says: each is verified once, and unpacked beside the 
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,6 +31,8 @@ from schemaquake.results.store.store import Store
 from schemaquake.results.summary.summarise import FILE_NAME, read_summary
 
 __all__ = ["Collected", "Source", "collect", "find_bundles"]
+
+log = logging.getLogger(__name__)
 
 CACHE: Final = "records.jsonl"
 _BUNDLES: Final = "bundles"
@@ -112,6 +115,8 @@ def collect(
     sources = [Source(folder, _state(folder)) for folder in folders]
     sources += [_bundle(path, cache) for path in bundles]
     records, new = _recall(sources, known, reader, site)
+    if new:
+        log.info("runs are read", extra={"runs": len(new), "of": len(sources)})
     places = {source.key: place for place, source in enumerate(sources)}
     pages = _Pages(site)
     for key, record in records.items():

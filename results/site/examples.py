@@ -23,7 +23,7 @@ from schemaquake.results.report.html import render_report_html
 from schemaquake.results.report.material import Material
 from schemaquake.results.report.ticket import render_ticket
 from schemaquake.results.site.collecting import Collected, write_if_changed
-from schemaquake.results.site.records import file_name
+from schemaquake.results.site.records import RunRow, file_name
 from schemaquake.results.site.run_page import render_run_page
 from schemaquake.results.store.store import Store
 from schemaquake.results.summary.summarise import read_summary
@@ -65,42 +65,53 @@ def examples_of(
     `version` changes when reports would.
     """
     known = _read_cache(cache / _CACHE)
-    rows = {record.row.run: record.row for record in collected.records}
-    materials: dict[str, Material | None] = {}
+    rows = {record.row.run: record.row for record in collected.records if record.row.run in collected.folders}
+    plainest = {one.id: _plainest(one, rows) for one in findings}
     found: dict[str, Example] = {}
     drawn: dict[str, str | None] = {}
-    for one in findings:
-        seen = {
-            each.run: each.finding
-            for each in one.observations
-            if each.finding is not None and each.run in collected.folders
-        }
-        plainest = sorted(
-            seen, key=lambda run: (len(rows[run].findings), rows[run].races, rows[run].started or "", run)
-        )
-        for run in plainest[:_TRIED_MOST]:
-            state = f"{version} {_state(collected.folders[run])}"
+    for turn in range(_TRIED_MOST):
+        wanted: dict[str, dict[str, str]] = {}
+        for one in findings:
+            if one.id in found or turn >= len(plainest[one.id]):
+                continue
+            run, finding = plainest[one.id][turn]
             remembered = known.get(one.id)
-            if (
-                remembered is not None
-                and (remembered.run, remembered.state) == (run, state)
-                and _is_there(remembered, site)
-            ):
+            if remembered is not None and _is_of(remembered, run, _state(collected, run, version), site):
                 found[one.id] = remembered
-                break
-            if run not in materials:
-                materials = {run: _material(collected.folders[run])}  # one at a time: each holds a whole history
-            finding = seen[run]
-            assert finding is not None
-            example = _example(materials[run], finding.id, run, state)
-            if example is not None:
+            else:
+                wanted.setdefault(run, {})[one.id] = finding
+        # Run by run: the records of one are in memory at a time, and are read once.
+        for place, (run, names) in enumerate(wanted.items(), 1):
+            log.info("a report is drawn", extra={"run": run, "number": place, "of": len(wanted)})
+            material = _material(collected.folders[run])
+            if material is None:
+                continue
+            reported = {each.id: each for each in report_findings(material)}
+            for name, finding in names.items():
+                if finding not in reported:
+                    continue
                 if run not in drawn:
-                    drawn[run] = _draw(materials[run], run, site)
-                found[one.id] = replace(example, report=drawn[run])
-                break
+                    drawn[run] = _draw(material, run, site)
+                found[name] = Example(
+                    run=run,
+                    page=file_name(run),
+                    state=_state(collected, run, version),
+                    ticket=render_ticket(material, reported[finding]),
+                    anchor=finding,
+                    report=drawn[run],
+                )
     _link_reports(found.values(), known.values(), collected, site)
     write_if_changed(cache / _CACHE, orjson.dumps({name: asdict(example) for name, example in sorted(found.items())}))
     return found
+
+
+def _plainest(one: FollowedFinding, rows: Mapping[str, RunRow]) -> list[tuple[str, str]]:
+    """Return the runs of these that show a finding, the plainest first, each with the finding's id there."""
+    seen = {each.run: each.finding.id for each in one.observations if each.finding is not None and each.run in rows}
+    return sorted(
+        seen.items(),
+        key=lambda each: (len(rows[each[0]].findings), rows[each[0]].races, rows[each[0]].started or "", each[0]),
+    )
 
 
 def _link_reports(now: Iterable[Example], before: Iterable[Example], collected: Collected, site: Path) -> None:
@@ -122,23 +133,11 @@ def _material(folder: Path) -> Material | None:
         return None  # a summary can be at hand without the records
 
 
-def _example(material: Material | None, name: str, run: str, state: str) -> Example | None:
-    if material is None:
-        return None
-    reported = next((one for one in report_findings(material) if one.id == name), None)
-    if reported is None:
-        return None
-    ticket = render_ticket(material, reported)
-    return Example(run=run, page=file_name(run), state=state, ticket=ticket, anchor=name, report=None)
-
-
-def _draw(material: Material | None, run: str, site: Path) -> str | None:
+def _draw(material: Material, run: str, site: Path) -> str | None:
     """Draw the report of a run, and return the name of its page. The run's folder may have another name by now."""
-    if material is None:
-        return None
     page = file_name(run)
     try:
-        text = render_report_html(replace(material, run=run), _IN_A_SITE)
+        text = render_report_html(material if material.run == run else replace(material, run=run), _IN_A_SITE)
     except _ERRORS:
         log.warning("a report could not be drawn", extra={"run": material.run}, exc_info=True)
         return None
@@ -148,16 +147,18 @@ def _draw(material: Material | None, run: str, site: Path) -> str | None:
     return page
 
 
-def _is_there(example: Example, site: Path) -> bool:
-    return example.report is None or (site / "reports" / f"{example.report}.html").is_file()
+def _is_of(example: Example, run: str, state: str, site: Path) -> bool:
+    """Return whether an example is of this run as it is now, and its report is at hand."""
+    is_there = example.report is None or (site / "reports" / f"{example.report}.html").is_file()
+    return is_there and (example.run, example.state) == (run, state)
 
 
-def _state(folder: Path) -> str:
+def _state(collected: Collected, run: str, version: str) -> str:
     try:
-        status = (folder / "verdict.json").stat()
+        status = (collected.folders[run] / "verdict.json").stat()
     except OSError:
-        return ""
-    return f"{status.st_size} {status.st_mtime_ns}"
+        return f"{version} "
+    return f"{version} {status.st_size} {status.st_mtime_ns}"
 
 
 def _read_cache(path: Path) -> Mapping[str, Example]:
