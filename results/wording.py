@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
+from schemaquake.checkers.findings.explanation import counted
 from schemaquake.harness.errors import PlanError
 from schemaquake.harness.model.verdict import Validity
 from schemaquake.harness.registry import load, names
@@ -21,6 +22,7 @@ __all__ = [
     "length_of_time",
     "nemesis_names",
     "product_of_all",
+    "repeats_as",
     "short_name",
     "size_in_words",
     "system_name",
@@ -112,9 +114,11 @@ def joined(names: Iterable[str], *, last: str = "and") -> str:
     return f"{', '.join(every[:-1])} {last} {every[-1]}"
 
 
-def counted(count: int, noun: str, plural: str | None = None) -> str:
-    """Return a count with its noun: `1 race`, `2 races`."""
-    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+def repeats_as(system: str) -> str:
+    """Say how far the same command gives the same run again on a system."""
+    if is_simulated(system):
+        return "The seed fixes everything, down to the order of messages: the same version repeats the run exactly."
+    return "The seed fixes every operation, race and fault; the outcome of a race may differ from run to run."
 
 
 def length_of_time(seconds: float) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 from schemaquake.checkers.evidence.operation_lines import render_operation
 from schemaquake.checkers.findings.argument import Argument, label
 from schemaquake.checkers.findings.catalogue import anomaly
-from schemaquake.checkers.findings.explanation import listing, phase_text, seconds
+from schemaquake.checkers.findings.explanation import counted, listing, phase_text, seconds
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.quorum.operations import NOTHING, Operations
 from schemaquake.checkers.quorum.probes import UnderReplicated
@@ -153,7 +153,7 @@ class _Reporter:
             explanation=Argument(
                 label(map(self._render_operation, shown)),
                 f"T1 shows {self._render_value(read)}, so some operation put {self._render_value(read)} there before.",
-                f"{but}. The same holds for {len(reads)} reads of this key.",
+                f"{but}. The same holds for {counted(len(reads), 'read')} of this key.",
             ),
         )
 

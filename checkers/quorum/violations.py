@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from schemaquake.checkers.evidence.notes import Notes
+from schemaquake.checkers.findings.explanation import counted
 from schemaquake.checkers.quorum.factors import FactorSeries
 from schemaquake.checkers.quorum.latest import Latest
 from schemaquake.checkers.quorum.operations import NOTHING, Operations
@@ -93,7 +94,7 @@ def _list_strange_writetimes(operations: Operations) -> Iterator[Doubt]:
     has_value = operations.version[reads] != NOTHING
     empty = reads[~has_value & (operations.writetime[reads] >= 0)]
     if len(empty):
-        text = f"{len(empty)} reads show a writetime without a value, the first of them op {operations.index[empty[0]]}"
+        text = f"{counted(len(empty), 'read shows', 'reads show')} a writetime without a value, the first of them op {operations.index[empty[0]]}"
         yield Doubt("undecided", text, (operations.keys[operations.key[empty[0]]],))
     reads = reads[has_value]
     known = operations.writetime[reads] >= 0
@@ -101,7 +102,7 @@ def _list_strange_writetimes(operations: Operations) -> Iterator[Doubt]:
         at = reads[~known][0]
         yield Doubt(
             "undecided",
-            f"{int((~known).sum())} reads show a value without a writetime, the first of them op {operations.index[at]}",
+            f"{counted(int((~known).sum()), 'read shows', 'reads show')} a value without a writetime, the first of them op {operations.index[at]}",
             (operations.keys[operations.key[at]],),
         )
     dated = reads[known][np.lexsort((operations.writetime[reads[known]], operations.version[reads[known]]))]
@@ -111,7 +112,7 @@ def _list_strange_writetimes(operations: Operations) -> Iterator[Doubt]:
         first, second = (int(operations.index[dated[at]]) for at in (other[0], other[0] + 1))
         yield Doubt(
             "undecided",
-            f"{len(other)} values were read with two writetimes; the first by op {first} and op {second}",
+            f"{counted(len(other), 'value was', 'values were')} read with two writetimes; the first by op {first} and op {second}",
             (operations.keys[operations.key[dated[other[0]]]],),
         )
 

@@ -29,7 +29,7 @@ from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import can_follow, target
 from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
-from schemaquake.checkers.findings.explanation import listing, phase_text
+from schemaquake.checkers.findings.explanation import counted, listing, phase_text
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.rows.lookups import find_unlisted
 from schemaquake.checkers.rows.repeated_rows import find_repeated
@@ -350,7 +350,9 @@ def _find_strange(
     doubtful = [row for _, row in strange if row.doubtful]
     if doubtful:
         causes = _name_causes(row.doubtful for row in doubtful)
-        text = f"{len(doubtful)} rows were read that should not be there, and {causes} may be why"
+        text = (
+            f"{counted(len(doubtful), 'row was', 'rows were')} read that should not be there, and {causes} may be why"
+        )
         yield Doubt("undecided", text, (rows.table.key,))
     found = [(phase, row) for phase, row in strange if not row.doubtful]
     revived = [(phase, row) for phase, row in found if row.removal is not None]
@@ -382,7 +384,7 @@ def _report_revived(rows: TableRows, found: Sequence[tuple[str, StrangeRow]]) ->
             [first.inserts[0], removal, *recreates],
             "every write of this key had ended before T2 began, and T2 was acknowledged: the row must be gone.",
             f"{phase_text(phase)} a read at {consistency_of(first.read)} through {first.read.node} (op {first.read.index}) "
-            f"shows the row. The same holds for {len(inserts)} rows of {rows.table.key}.",
+            f"shows the row. The same holds for {counted(len(inserts), 'row')} of {rows.table.key}.",
         ),
     )
 
@@ -405,7 +407,7 @@ def _report_unwritten(rows: TableRows, found: Sequence[tuple[str, StrangeRow]]) 
             [first.read],
             f"every row of {rows.table.key} has a key that some INSERT of this history wrote.",
             f"{phase_text(phase)} T1, a read at {consistency_of(first.read)}, shows the row {dict(first.row)}, and no INSERT has "
-            f"its key. The same holds for {count} rows.",
+            f"its key. The same holds for {counted(count, 'row')}.",
         ),
     )
 

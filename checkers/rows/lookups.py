@@ -24,7 +24,7 @@ from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import can_follow, certainly_applied
 from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
-from schemaquake.checkers.findings.explanation import listing, phase_text, seconds
+from schemaquake.checkers.findings.explanation import counted, listing, phase_text, seconds
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.rows.row_fates import TableRows
 from schemaquake.checkers.rows.row_operations import (
@@ -127,13 +127,13 @@ def _judge(
     elif late:
         removals = listing(f"op {one.index}" for one in _open_removals(rows, through, create, late[0].lookup))
         text = (
-            f"{phase_text(phase)} {kind} {through.subject.key} did not find {len(late)} rows, and {removals}, of unknown "
+            f"{phase_text(phase)} {kind} {through.subject.key} did not find {counted(len(late), 'row')}, and {removals}, of unknown "
             "outcome, may have removed it"
         )
         yield Doubt("undecided", text, (rows.table.key,))
     elif missing:
         text = (
-            f"{phase_text(phase)} {kind} {through.subject.key} did not find {len(missing)} rows, "
+            f"{phase_text(phase)} {kind} {through.subject.key} did not find {counted(len(missing), 'row')}, "
             f"less than {_BUILT_WITHIN_S[kind]} s after it was created or they were written"
         )
         yield Doubt("undecided", text, (rows.table.key,))
@@ -211,6 +211,6 @@ def _report(
             f"T1 and T2 were acknowledged, nothing can have undone them, and T3, a read of {rows.table.key} at ALL "
             f"{phase_text(phase)}, shows the row: {kind} {through.subject.key} must find it.",
             f"A read at ALL through {first.lookup.node} (op {first.lookup.index}, at {seconds(first.lookup.invoked)}) by that "
-            f"{kind} does not list it. The same holds for {len(inserts)} rows.",
+            f"{kind} does not list it. The same holds for {counted(len(inserts), 'row')}.",
         ),
     )

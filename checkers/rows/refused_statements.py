@@ -16,6 +16,7 @@ from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.node_schemas import PHASES
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import SchemaObject, target
+from schemaquake.checkers.findings.explanation import counted
 from schemaquake.checkers.rows.probe_errors import ProbeFault, classify_error, shorten_error
 from schemaquake.checkers.rows.table_certainty import TableCertainty
 from schemaquake.checkers.run.admission import Admission
@@ -53,7 +54,7 @@ def find_refused_statements(evidence: Evidence, operations: Iterable[PairedOpera
     for table, found in sorted(refused.items()):
         first = found[0]
         text = (
-            f"{len(found)} statements were refused although they fit the table; the first, op {first.index} through "
+            f"{counted(len(found), 'statement was refused although it fits', 'statements were refused although they fit')} the table; the first, op {first.index} through "
             f"{first.node}: {shorten_error(first.error or '')}"
         )
         yield Doubt("undecided", text, (table.key,))

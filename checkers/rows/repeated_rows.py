@@ -21,6 +21,7 @@ from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import SchemaChanges, SchemaObject
 from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
+from schemaquake.checkers.findings.explanation import counted
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.rows.row_operations import KEY_KINDS, RowOperations, consistency_of, freeze_columns, looked_up
 from schemaquake.harness.model.verdict import Anomaly, Doubt
@@ -119,6 +120,6 @@ def _report(table: SchemaObject, found: Sequence[_Repeated]) -> Anomaly:
             f"the answer to one read of {table.key} has each "
             f"{'primary key (' + ', '.join(first.key) + ')' if first.key else 'row'} once.",
             f"T1, at {consistency_of(first.read)} through {first.read.node}, lists {dict(shown)} {count} times. "
-            f"{len(found)} reads of the table list a row more than once.",
+            f"{counted(len(found), 'read of the table lists', 'reads of the table list')} a row more than once.",
         ),
     )

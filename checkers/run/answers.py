@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import SchemaChanges, SchemaObject, certainly_applied, target
-from schemaquake.checkers.findings.explanation import listing
+from schemaquake.checkers.findings.explanation import counted, listing
 from schemaquake.checkers.quorum.levels import count_replicas, sum_factors
 from schemaquake.checkers.run.admission import Admission
 from schemaquake.checkers.run.refusals import NO_REFUSAL
@@ -108,7 +108,7 @@ def _find_wordless_refusals(events: pa.Table) -> Iterator[str]:
     refused = pc.and_(pc.equal(events["type"], "fail"), pc.not_equal(events["process"], NEMESIS))
     wordless = events.filter(pc.and_(refused, pc.equal(pc.fill_null(events["error"], ""), "")))
     if len(wordless):
-        yield f"{len(wordless)} operations were refused without an error, the first of them at event {wordless['index'][0].as_py()}"
+        yield f"{counted(len(wordless), 'operation was', 'operations were')} refused without an error, the first of them at event {wordless['index'][0].as_py()}"
 
 
 def _find_baseless_refusals(changes: SchemaChanges) -> Iterator[str]:
@@ -306,7 +306,7 @@ def _find_odd_refusals(evidence: Evidence, asked: pa.Table, answers: pa.Table) -
             )
         ]
         if found:
-            yield f"{len(found)} operations {f} were refused as wrong, the first of them op {found[0]['index']}, and others like them were not"
+            yield f"{counted(len(found), f'operation {f} was', f'operations {f} were')} refused as wrong, the first of them op {found[0]['index']}, and others like them were not"
 
 
 def _find_missing_replicas(evidence: Evidence, asked: pa.Table, answers: pa.Table) -> Iterator[str]:
@@ -340,7 +340,7 @@ def _find_missing_replicas(evidence: Evidence, asked: pa.Table, answers: pa.Tabl
         )
     ]
     if found:
-        yield f"{len(found)} operations were refused for want of replicas, the first of them op {found[0]}, while every node was whole"
+        yield f"{counted(len(found), 'operation was', 'operations were')} refused for want of replicas, the first of them op {found[0]}, while every node was whole"
 
 
 def _list_unreached(

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.operations import READ_LEVELS
-from schemaquake.checkers.findings.explanation import listing
+from schemaquake.checkers.findings.explanation import counted, listing
 from schemaquake.harness.model.operation import CONDITION_FALSE, NEMESIS
 from schemaquake.harness.model.queries import ECHOED_WRITES, READS
 from schemaquake.harness.model.records import plain
@@ -93,7 +93,7 @@ def _find_other_transactions(asked: pa.Table, answers: pa.Table) -> Iterator[str
         wrong[owners[~np.asarray(alike.to_numpy(zero_copy_only=False), bool)]] = True
     if wrong.any():
         index = asked.filter(which)["index"][int(np.argmax(wrong))].as_py()
-        yield f"{int(wrong.sum())} transactions were answered with other micro-operations than were asked for, the first of them op {index}"
+        yield f"{counted(int(wrong.sum()), 'transaction was', 'transactions were')} answered with other micro-operations than were asked for, the first of them op {index}"
 
 
 def _find_other_writes(asked: pa.Table, answers: pa.Table) -> Iterator[str]:
@@ -106,7 +106,7 @@ def _find_other_writes(asked: pa.Table, answers: pa.Table) -> Iterator[str]:
         other = asked.filter(pc.and_(of_kind, differs))
         if len(other) and pc.any(pc.and_(of_kind, alike)).as_py():
             first = other["index"][0].as_py()
-            yield f"{len(other)} operations {f} were acknowledged with another value than was asked for, the first of them op {first}"
+            yield f"{counted(len(other), f'operation {f} was', f'operations {f} were')} acknowledged with another value than was asked for, the first of them op {first}"
 
 
 def _find_false_conditions(asked: pa.Table, answers: pa.Table) -> Iterator[str]:
@@ -116,7 +116,7 @@ def _find_false_conditions(asked: pa.Table, answers: pa.Table) -> Iterator[str]:
     found = asked.filter(pc.and_(writes, refused))
     if len(found):
         first = found["index"][0].as_py()
-        yield f"{len(found)} writes were not applied although their condition always holds, the first of them op {first}"
+        yield f"{counted(len(found), 'write was not applied although its', 'writes were not applied although their')} condition always holds, the first of them op {first}"
 
 
 def _find_odd_levels(asked: pa.Table) -> Iterator[str]:
@@ -131,7 +131,7 @@ def _find_odd_levels(asked: pa.Table) -> Iterator[str]:
         whole = [(index, value) for index, value in found if set(READ_LEVELS) <= value.keys()]
         lacking = [index for index, value in found if not set(READ_LEVELS) <= value.keys()]
         if whole and lacking:
-            yield f"{len(lacking)} reads of {key} do not say at which levels they and additions were made, the first of them op {lacking[0]}"
+            yield f"{counted(len(lacking), f'read of {key} does', f'reads of {key} do')} not say at which levels they and additions were made, the first of them op {lacking[0]}"
         additions = {str(value["additions"]) for _, value in whole}
         if len(additions) > 1:
             yield f"reads of {key} say that additions to it were made at {listing(sorted(additions))}"

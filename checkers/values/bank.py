@@ -21,6 +21,7 @@ from schemaquake.checkers.evidence.operation_lines import OperationLines, shorte
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.findings.argument import Argument, label
 from schemaquake.checkers.findings.catalogue import anomaly
+from schemaquake.checkers.findings.explanation import counted
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.findings.tally import Tally
 from schemaquake.checkers.values.data_calls import group_calls_by_key, list_answered, list_objects
@@ -60,7 +61,7 @@ class Bank:
             answered = list_answered(calls, "read")
             reads = [call for call in answered if isinstance(call.value, dict)]
             if others := len(answered) - len(reads):
-                text = f"{others} reads were answered without balances"
+                text = f"{counted(others, 'read was', 'reads were')} answered without balances"
                 tally.doubt(Doubt("undecided", text, list_objects(key)))
             if len({frozenset(read.value) for read in reads}) > 1:
                 tally.doubt(Doubt("undecided", "reads do not show the same accounts", list_objects(key)))

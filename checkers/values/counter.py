@@ -23,6 +23,7 @@ from schemaquake.checkers.evidence.operation_lines import OperationLines
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.findings.argument import Argument, label
 from schemaquake.checkers.findings.catalogue import anomaly
+from schemaquake.checkers.findings.explanation import counted
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.findings.tally import Tally
 from schemaquake.checkers.values.data_calls import Levels, group_calls_by_key, list_answered, list_objects
@@ -64,13 +65,13 @@ class Counter:
         for key, calls in counters.items():
             strange = [read for read in list_answered(calls, "read") if not _is_sum(read.value)]
             if strange:
-                text = f"{len(strange)} reads were answered with no integer, the first of them op {strange[0].index}"
+                text = f"{counted(len(strange), 'read was', 'reads were')} answered with no integer, the first of them op {strange[0].index}"
                 tally.doubt(Doubt("undecided", text, list_objects(key)))
             lacking = [
                 read for read in _list_lacking(calls) if levels.promise(read) is not False or levels.is_excused(read)
             ]
             if lacking:
-                text = f"{len(lacking)} reads found no counter that had been added to before, the first of them op {lacking[0].index}"
+                text = f"{counted(len(lacking), 'read')} found no counter that had been added to before, the first of them op {lacking[0].index}"
                 tally.doubt(Doubt("undecided", text, list_objects(key)))
             bounds = _Bounds(calls, self.start, levels)
             wrong = np.flatnonzero((bounds.values < bounds.lowest) | (bounds.values > bounds.highest))
@@ -79,7 +80,7 @@ class Counter:
             excused = bounds.list_excused()
             if excused:
                 text = (
-                    f"{len(excused)} reads miss additions that they owed, the first of them op {excused[0].index}, and "
+                    f"{counted(len(excused), 'read misses additions that it', 'reads miss additions that they')} owed, the first of them op {excused[0].index}, and "
                     f"{levels.excuse(excused[0])} before may explain it"
                 )
                 tally.doubt(Doubt("undecided", text, list_objects(key)))

@@ -37,6 +37,7 @@ from schemaquake.checkers.evidence.operation_lines import OperationLines, shorte
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.findings.argument import Argument, label
 from schemaquake.checkers.findings.catalogue import anomaly
+from schemaquake.checkers.findings.explanation import counted
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.findings.tally import Tally
 from schemaquake.checkers.values.data_calls import Levels, ReadKind, group_calls_by_key, list_answered, list_objects
@@ -86,7 +87,7 @@ class SetFull:
                 break
             strange = [read for read in list_answered(calls, "read") if not _is_listing(read.value)]
             if strange:
-                text = f"{len(strange)} reads were answered with no list, the first of them op {strange[0].index}"
+                text = f"{counted(len(strange), 'read was', 'reads were')} answered with no list, the first of them op {strange[0].index}"
                 tally.doubt(Doubt("undecided", text, list_objects(key)))
                 calls = [call for call in calls if call not in strange]  # noqa: PLW2901 - those that can be judged
             timeline = _Timeline(key, calls, levels, fresh=self.fresh)
@@ -299,14 +300,14 @@ class _Timeline:
         late = [one for one in elements if one.outcome == "stale" and one.missed is None]
         excused = [(one.value, one.excused) for one in late if one.excused is not None]
         for found, why in (
-            (gone, "that the last reads lack, as op {}, may be lost: no read that owed them came after"),
-            (excused, "are not in a read that owed them, op {}, and {} before may explain it"),
+            (gone, "that the last reads lack, as op {}, may be lost: no read that owed it came after"),
+            (excused, "that op {} owed but lacks: {} before may explain it"),
         ):
             if found:
                 shown = ", ".join(shortened(_json(value)) for value, _ in found[: LIMITS.members])
                 more = ", …" if len(found) > LIMITS.members else ""
                 read = self.reads[max(position for _, position in found)]
-                text = f"{len(found)} elements ({shown}{more}) {why.format(read.index, self._debts.excuse(read))}"
+                text = f"{counted(len(found), 'element')} ({shown}{more}) {why.format(read.index, self._debts.excuse(read))}"
                 yield Doubt("undecided", text, list_objects(key))
 
     # ── findings ─────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -17,6 +17,7 @@ from schemaquake.checkers.evidence.operation_lines import OperationLines, shorte
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.findings.argument import Argument, label
 from schemaquake.checkers.findings.catalogue import anomaly
+from schemaquake.checkers.findings.explanation import counted
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.findings.tally import Tally
 from schemaquake.checkers.values.data_calls import group_calls_by_key, list_objects
@@ -45,7 +46,7 @@ class UniqueIds:
             owners: dict[bytes, list[PairedOperation]] = defaultdict(list)
             missing = [call for call in calls if call.type == "ok" and call.value is None]
             if missing:
-                text = f"{len(missing)} operations were answered without an id, the first of them op {missing[0].index}"
+                text = f"{counted(len(missing), 'operation was', 'operations were')} answered without an id, the first of them op {missing[0].index}"
                 tally.doubt(Doubt("undecided", text, list_objects(key)))
             for call in calls:
                 if call.type == "ok" and call.value is not None:

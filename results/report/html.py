@@ -59,6 +59,7 @@ from schemaquake.results.wording import (
     length_of_run,
     length_of_time,
     nemesis_names,
+    repeats_as,
     shortened,
     size_in_words,
     system_name,
@@ -437,6 +438,7 @@ class _Page:
     environment: Sequence[tuple[str, str]]
     files: Sequence[Mapping[str, str]]
     command: str
+    repeats_as: str
     command_line: str
 
 
@@ -516,6 +518,7 @@ def _page(material: Material) -> _Page:
             for file in material.files
         ],
         command=command_lines(plan),
+        repeats_as=repeats_as(str(plan.get("system", ""))),
         command_line=shlex.join(command_line(plan)),
     )
 

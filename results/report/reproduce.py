@@ -10,7 +10,7 @@ from typing import Any, Final
 from schemaquake.harness.model.plan import Plan
 from schemaquake.results.report.findings import headline, report_findings
 from schemaquake.results.report.material import Material
-from schemaquake.results.wording import VERDICT_MARK, system_name, verdict_name, verdict_word
+from schemaquake.results.wording import VERDICT_MARK, repeats_as, system_name, verdict_name, verdict_word
 
 __all__ = ["command_line", "command_lines", "one_option_per_line", "render_reproduce_script", "script"]
 
@@ -62,7 +62,7 @@ def render_reproduce_script(material: Material) -> str:
     return script(
         [
             f"Repeats the run {material.run} against {system_name(str(plan.get('system', '')))}.",
-            "The seed fixes every operation, race and fault; the outcome of a race may differ from run to run.",
+            repeats_as(str(plan.get("system", ""))),
             "",
             f"Result of the recorded run (exit code {_EXIT_CODE[expected]}):",
             f"{VERDICT_MARK[expected]} {verdict_word(material.verdict.valid)}: {headline(material)}",

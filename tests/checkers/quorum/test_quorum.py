@@ -738,7 +738,7 @@ def test_reads_without_a_writetime_are_counted_and_the_first_one_is_named() -> N
     assert doubt.text == "2 reads show a value without a writetime, the first of them op 8"
     assert doubt.objects == ("k.q/1",)
     (doubt,) = judge(*lines[:4], *get(2, "n2", 3, 4, None, 15_000, level="ONE", f="probe")).doubts
-    assert doubt.text == "1 reads show a writetime without a value, the first of them op 2"
+    assert doubt.text == "1 read shows a writetime without a value, the first of them op 2"
     epoch = [
         *put(0, "n1", 10, 20, 7),
         *get(1, "n1", 12, 31, 7, 0),
@@ -874,7 +874,7 @@ def in_time(*parts: list[str]) -> list[str]:
 def test_a_writetime_of_zero_is_one_and_the_first_read_that_has_it_without_a_value_is_named() -> None:
     lines = [*put(0, "n1", 10, 20, 7), *get(1, "n1", 30, 31, 7, 15_000)]
     (doubt,) = judge(*get(2, "n2", 3, 4, None, 0), *lines).doubts
-    assert doubt.text == "1 reads show a writetime without a value, the first of them op 2"
+    assert doubt.text == "1 read shows a writetime without a value, the first of them op 2"
     assert judge(*get(2, "n2", 3, 4, None, None), *lines).valid is True
     first, second = (of_key(number, get(2, "n2", 1 + number, 1 + number, None, 0)) for number in (2, 3))
     (doubt,) = judge(*first, *second, *lines).doubts

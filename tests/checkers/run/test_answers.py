@@ -496,7 +496,7 @@ def test_a_lone_refusal_for_want_of_replicas_is_strange_while_every_node_is_whol
     lone = asked(25_000, answer=answer)
     (said,) = replicas_missed([*WHOLE, *lone])
     number = next(row["index"] for row in judged([*WHOLE, *lone]).history.to_pylist() if row["time"] == 25_000_000_000)
-    assert said.startswith("1 operations were refused")
+    assert said.startswith("1 operation was refused")
     assert f"op {number}," in said
     (said,) = replicas_missed([*WHOLE, *lone, *asked(26_000, answer=answer)])
     assert said.startswith("2 operations were refused")

@@ -371,5 +371,5 @@ def test_of_two_transactions_one_may_be_answered_otherwise() -> None:
             row["mops"] = [{"f": "append", "k": 1, "v": 6 if row["time"] == 31_000_000 else 5, "vs": None}]
     history = pa.Table.from_pylist(rows, schema=HISTORY)
     (said,) = find_strange_questions(Evidence.of(Records.of(history, records.observations)))
-    assert said.startswith("1 transactions were answered")
+    assert said.startswith("1 transaction was answered")
     assert said.endswith(f"op {next(row['index'] for row in rows if row['time'] == 30_000_000)}")

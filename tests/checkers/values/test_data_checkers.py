@@ -870,7 +870,7 @@ def test_a_level_promises_as_much_while_nodes_join_unless_a_disk_is_lost(f, beco
     verdict = SetFull().check(Records.of(pa.Table.from_pylist(begun, schema=HISTORY)), limit_s=10)
     assert (verdict.valid, types(verdict)) == (valid, [] if valid else ["stale-element"])
     told = [doubt.text for doubt in verdict.doubts]
-    late = "1 elements (1) are not in a read that owed them, op 5, and a disk that was taken away before may explain it"
+    late = "1 element (1) that op 5 owed but lacks: a disk that was taken away before may explain it"
     assert told == ([late] if valid else [])
 
 
@@ -962,7 +962,7 @@ def test_the_doubt_about_elements_that_no_read_owes_names_them():
     (doubt,) = judge(SetFull(), *lines).doubts
     assert doubt.objects == ("k.s",)
     assert doubt.text == (
-        "2 elements (1, 2) that the last reads lack, as op 10, may be lost: no read that owed them came after"
+        "2 elements (1, 2) that the last reads lack, as op 10, may be lost: no read that owed it came after"
     )
 
 
