@@ -150,7 +150,7 @@ def _read(path: Path, form: _Format, started_ns: int, *, keep_going: bool) -> _J
         text = pa.memory_map(str(path)).read_buffer() if path.stat().st_size else pa.py_buffer(b"")
     except OSError as error:
         raise HistoryError(f"cannot read {path}: {error.strerror or error}") from error
-    end, lines = _whole_lines(text)
+    end, lines, are_objects = _whole_lines(text)
     whole = text.slice(0, end)
     tail = text.slice(end).to_pybytes()
     checked = is_undamaged(whole)
@@ -158,7 +158,8 @@ def _read(path: Path, form: _Format, started_ns: int, *, keep_going: bool) -> _J
     torn = bool(tail) and not damaged
     if torn:
         log.warning("a journal ends in a torn line, which is left out", extra={"file": str(path), "bytes": len(tail)})
-    table = None if damaged else _parsed(whole, form, checked=checked)
+    # Arrow (26 and earlier) ends the process at a block of which the first line is null.
+    table = _parsed(whole, form, checked=checked) if are_objects and not damaged else None
     places: list[str] = []
     if table is None or len(table) != lines or not _sound(table, form, started_ns):
         rows, places = _parsed_line_by_line(text if damaged else whole, form, started_ns, checked=checked or damaged)
@@ -174,16 +175,18 @@ def _read(path: Path, form: _Format, started_ns: int, *, keep_going: bool) -> _J
     return _Journal(path, table, torn, tuple(f"{path.name}, {place}" for place in places))
 
 
-def _whole_lines(text: pa.Buffer) -> tuple[int, int]:
-    """Return the end of the last whole line of `text`, and the number of whole lines."""
+def _whole_lines(text: pa.Buffer) -> tuple[int, int, bool]:
+    """Return the end of the last whole line of `text`, the number of whole lines, and whether each line begins as an object does."""
     octets = np.frombuffer(text, dtype=np.uint8)
-    end, lines = 0, 0
+    end, lines, are_objects = 0, 0, not len(octets) or bool(octets[0] == ord("{"))
     for begin in range(0, len(octets), _BLOCK):
-        breaks = np.flatnonzero(octets[begin : begin + _BLOCK] == ord("\n"))
+        breaks = begin + np.flatnonzero(octets[begin : begin + _BLOCK] == ord("\n"))
         if len(breaks):
-            end = begin + int(breaks[-1]) + 1
+            end = int(breaks[-1]) + 1
             lines += len(breaks)
-    return end, lines
+            first = breaks + 1
+            are_objects &= bool(np.all(octets[first[first < len(octets)]] == ord("{")))
+    return end, lines, are_objects
 
 
 def _parsed(text: pa.Buffer, form: _Format, *, checked: bool) -> pa.Table | None:

@@ -97,6 +97,14 @@ def test_lines_that_are_missing_are_missed(tmp_path, removed, lost):
     assert len(damage_of(kept)) == 1
 
 
+@pytest.mark.parametrize("lines", [b"null\n", b"null\nnull\n", b'null\n{"time":1}\n', b"[1,2]\n", b" null\n"])
+def test_a_journal_of_other_json_than_objects_is_damaged(tmp_path, lines):
+    path = tmp_path / "events-0.jsonl"
+    path.write_bytes(lines)
+    with pytest.raises(DamagedFile, match="line 1: an event is a JSON object, and this is not"):
+        merge_history([path], 0)
+
+
 def test_a_line_that_stands_twice_counts_once(tmp_path):
     path = events(tmp_path / "events-0.jsonl")
     lines = path.read_bytes().splitlines(keepends=True)
