@@ -109,7 +109,9 @@ def _judge_phase(schemas: Sequence[NodeSchema]) -> tuple[Sequence[NodeSchema], S
         stale += found
         judged.append(_correct(schema, memory, found))
     if unanimous:
-        judged, apart = _tell_copies_apart(judged, {(each.node, each.kind, each.keyspace, each.name) for each in stale})
+        known = {(each.node, each.kind, each.keyspace, each.name) for each in stale}
+        lacking = {(schema.node, *key) for schema in newest for key in agreed.keys() - schema.stored().keys()}
+        judged, apart = _tell_copies_apart(judged, known | lacking)
         stale += apart
     return sorted(judged, key=lambda schema: schema.node), stale
 
@@ -118,7 +120,7 @@ def _newest(schemas: Sequence[NodeSchema]) -> Sequence[NodeSchema]:
     """Return the readings of the newest state. An epoch may also count changes that are none of the schema."""
     newest = max((schema.epoch for schema in schemas if schema.epoch is not None), default=None)
     versions = {schema.version for schema in schemas if schema.epoch == newest}
-    return [schema for schema in schemas if schema.epoch == newest or schema.version in versions]
+    return [schema for schema in schemas if schema.version in versions]
 
 
 def _memory(schema: NodeSchema) -> _Memory | None:
@@ -141,12 +143,12 @@ def _memory(schema: NodeSchema) -> _Memory | None:
 
 def _differences(schema: NodeSchema, memory: _Memory) -> Iterator[StaleObject]:
     """List the objects whose copy is not what this memory says; not those that go with a whole keyspace or table."""
-    derived = schema.derived
-    copies = frozenset(schema.objects()) - derived
-    remembered = frozenset(memory) - derived
+    copies = frozenset(schema.objects())
+    remembered = frozenset(memory) - schema.derived
+    on_one_side = copies ^ remembered
     for key in sorted(copies | remembered):
         kind, keyspace, name = key
-        if kind != "keyspace" and _goes_with_its_keyspace(key, copies, remembered):
+        if kind != "keyspace" and {key, ("keyspace", keyspace, "")} <= on_one_side:
             continue
         statement = memory.get(key)
         if key not in copies:
@@ -167,11 +169,6 @@ def _differences(schema: NodeSchema, memory: _Memory) -> Iterator[StaleObject]:
                 text=found[0],
                 parts=found[1],
             )
-
-
-def _goes_with_its_keyspace(key: _Key, copies: frozenset[_Key], remembered: frozenset[_Key]) -> bool:
-    keyspace = ("keyspace", key[1], "")
-    return (keyspace in copies) != (keyspace in remembered) and (key in copies) != (key in remembered)
 
 
 def _row(schema: NodeSchema, key: _Key) -> JSON:
@@ -214,9 +211,7 @@ def describe_difference(
                 _where_difference(view, wanted)
                 or _selection_difference(view, wanted)
                 or _order_difference(view, wanted)
-                or _differs_in(
-                    "option", view.options, {name: v for name, v in wanted["options"].items() if name != "where_clause"}
-                )
+                or _differs_in("option", {**view.options, "where_clause": None}, wanted["options"])
             )
         case "type":
             fields = [(name, canonical(cql_type)) for name, cql_type in schema.types[place]]
@@ -230,6 +225,7 @@ def describe_difference(
 
 
 _KEY_KINDS: Final = frozenset({"partition_key", "clustering"})
+_REGULAR: Final = {"kind": "regular", "position": -1}
 
 
 def _table_difference(table: Table, wanted: Mapping[str, Any]) -> _Difference | None:
@@ -291,7 +287,8 @@ def _order_difference(table: Table, wanted: Mapping[str, Any]) -> _Difference | 
 def _index_difference(name: str, owners: Sequence[Table], wanted: Mapping[str, Any]) -> _Difference | None:
     if [table.name for table in owners] != [wanted["table"]]:
         return f"is on {' and '.join(table.name for table in owners)}", ()
-    target = owners[0].indexes[name].get("target")
+    (owner,) = owners
+    target = owner.indexes[name].get("target")
     return None if _bare(target) == _bare(wanted["target"]) else (f"is on {target}", ())
 
 
@@ -300,8 +297,8 @@ def _bare(written: Any) -> str:
     return re.sub(r'[\s"]', "", str(written))
 
 
-def _place(kind: str, position: int) -> tuple[str, int]:
-    return kind, position if kind in _KEY_KINDS else -1
+def _place(kind: str, position: int) -> tuple[str, ...]:
+    return (kind, str(position)) if kind in _KEY_KINDS else (kind,)
 
 
 def _spelled(cql_type: str) -> str:
@@ -369,8 +366,9 @@ def _correct(schema: NodeSchema, memory: _Memory, stale: Iterable[StaleObject]) 
     if not wrong:
         return schema
     copies = frozenset(schema.objects())
-    parts: dict[str, dict[Any, Any]] = {kind: {} for kind in _KINDS}
-    for kind, rows in _rows_of(schema).items():
+    copied = _rows_of(schema)
+    parts: dict[str, dict[Any, Any]] = {kind: {} for kind in copied}
+    for kind, rows in copied.items():
         for key, row in rows.items():
             whole = (kind, key, "") if kind == "keyspace" else (kind, *key)
             if (whole in memory and whole not in wrong) or whole in schema.derived:
@@ -391,15 +389,8 @@ def _correct(schema: NodeSchema, memory: _Memory, stale: Iterable[StaleObject]) 
         )
         for key, table in parts["table"].items()
     }
-    return replace(
-        schema,
-        keyspaces=parts["keyspace"],
-        tables=tables,
-        views={key: _with_its_base(key, view, schema, tables) for key, view in parts["view"].items()},
-        types=parts["type"],
-        functions=parts["function"],
-        aggregates=parts["aggregate"],
-    )
+    views = {key: _with_its_base(key, view, schema, tables) for key, view in parts["view"].items()}
+    return _with_rows(schema, {**parts, "table": tables, "view": views})
 
 
 def _with_its_base(
@@ -412,17 +403,16 @@ def _with_its_base(
     """
     place = (key[0], view.base_table_name or "")
     copy, base = schema.tables.get(place), judged.get(place)
-    if copy is None or base is None or not base.described or schema.views.get(key) is not view:
+    if copy is None or base is None:
         return view
     shown, of_copy, of_base = (
         {name: column.type for name, column in table.columns.items() if column.kind != "static"}
         for table in (view, copy, base)
     )
-    if view.options.get("include_all_columns") is not True or shown != of_copy or shown == of_base:
+    if not view.options.get("include_all_columns") or shown != of_copy:
         return view
     described = view.definition["columns"]
-    regular = {"kind": "regular", "position": -1}
-    columns = {name: {**described.get(name, regular), "type": cql_type} for name, cql_type in of_base.items()}
+    columns = {name: {**described.get(name, _REGULAR), "type": cql_type} for name, cql_type in of_base.items()}
     return replace(
         view,
         columns={name: Column(c["type"], c["kind"], c["position"]) for name, c in columns.items()},
@@ -439,6 +429,12 @@ def _rows_of(schema: NodeSchema) -> Mapping[str, Mapping[Any, Any]]:
         "function": schema.functions,
         "aggregate": schema.aggregates,
     }
+
+
+def _with_rows(schema: NodeSchema, rows: Mapping[str, Mapping[Any, Any]]) -> NodeSchema:
+    """Return the schema with other objects of these kinds."""
+    changes: dict[str, Any] = {f"{kind}s": of_kind for kind, of_kind in rows.items()}
+    return replace(schema, **changes)
 
 
 def _indexes(memory: _Memory) -> Mapping[tuple[str, str], Mapping[str, Mapping[str, JSON]]]:
@@ -469,13 +465,10 @@ def _described(statement: Statement, memory: _Memory) -> Any:
                 definition["final_function"],
                 definition,
             )
-    columns = {name: dict(column) for name, column in definition["columns"].items()}
-    if statement.kind == "view":
-        base = memory.get(("table", statement.keyspace, str(definition["base_table_name"])))
-        described = base.definition["columns"] if base is not None else {}
-        regular = {"kind": "regular", "position": -1}
-        chosen = definition.get("selected", described)
-        columns = {n: {"type": c["type"], **columns.get(n, regular)} for n, c in described.items() if n in chosen}
+        case "view":
+            columns = _columns_of_view(statement, memory)
+        case _:
+            columns = {name: dict(column) for name, column in definition["columns"].items()}
     order = definition["options"].get("clustering_order") or {}
     for name, column in columns.items():
         if column["kind"] == "clustering":
@@ -495,15 +488,27 @@ def _described(statement: Statement, memory: _Memory) -> Any:
     )
 
 
+def _columns_of_view(statement: Statement, memory: _Memory) -> dict[str, dict[str, Any]]:
+    """Return the columns of a view with the types that those of its base have; none where memory has no such base."""
+    definition = statement.definition
+    base = memory.get(("table", statement.keyspace, str(definition["base_table_name"])))
+    if base is None:
+        return {}
+    described, key = base.definition["columns"], definition["columns"]
+    chosen = definition.get("selected", described)
+    return {n: {"type": c["type"], **key.get(n, _REGULAR)} for n, c in described.items() if n in chosen}
+
+
 # ── what memory does not show ────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _tell_copies_apart(
-    schemas: Sequence[NodeSchema], known: frozenset[tuple[str, ...]] | set[tuple[str, ...]]
+    schemas: Sequence[NodeSchema], known: set[tuple[str, ...]]
 ) -> tuple[list[NodeSchema], Sequence[StaleObject]]:
-    """Find copies of one object that differ although all memories are the same; `known` are (node, *key) found before.
+    """Find copies of one object that differ although all memories are the same.
 
-    At most one of them is what the log says: that of most nodes; where there is none such, it is not known which.
+    At most one of them is what the log says: that of most nodes; where there is none such, it is not known which. `known`
+    are (node, *key) of copies that are known to be stale, or that the node does not have.
     """
     judged = {schema.node: schema for schema in schemas}
     stale: list[StaleObject] = []
@@ -513,16 +518,17 @@ def _tell_copies_apart(
             for schema in schemas
             if (schema.node, *key) not in known and (row := schema.stored().get(key)) is not None
         }
-        counts = Counter(_text(row) for row in rows.values())
+        texts = {node: _text(row) for node, row in rows.items()}
+        counts = Counter(texts.values())
         if len(counts) < 2:
             continue
         (most, number), *_ = counts.most_common()
-        known_right = number * 2 > len(rows)
-        right = next(row for row in rows.values() if _text(row) == most) if known_right else None
+        holder = next(node for node, text in texts.items() if text == most) if number * 2 > len(rows) else None
+        right = None if holder is None else rows[holder]
         for node, row in rows.items():
-            if known_right and _text(row) == most:
+            if holder is not None and texts[node] == most:
                 continue
-            other = right if known_right else next(r for r in rows.values() if _text(r) != _text(row))
+            other = next(r for n, r in rows.items() if texts[n] != texts[node]) if holder is None else right
             kind, keyspace, name = key
             stale.append(
                 StaleObject(
@@ -537,7 +543,6 @@ def _tell_copies_apart(
                     parts=_list_parts(row, other),
                 )
             )
-        holder = next((node for node, row in rows.items() if _text(row) == most), None) if known_right else None
         for node in rows:
             judged[node] = _as_another(judged[node], key, None if holder is None else judged[holder])
     return list(judged.values()), stale
@@ -548,26 +553,28 @@ def _text(row: JSON) -> bytes:
 
 
 def _other_parts(row: JSON, other: JSON) -> str:
-    if not isinstance(row, dict) or not isinstance(other, dict):
+    if not isinstance(row, dict):
         return "differs from the copies on other nodes"
-    names = sorted(name for name in row.keys() | other.keys() if row.get(name) != other.get(name))
     parts = [
-        f"its {name.replace('_', ' ')}" if name in _NAMED_PARTS else f"its properties under {name}" for name in names
+        f"its {name.replace('_', ' ')}" if name in _NAMED_PARTS else f"its properties under {name}"
+        for name in _list_differing(row, other)
     ]
     return f"differs from the copies on other nodes in {' and '.join(parts)}"
 
 
 def _list_parts(row: JSON, other: JSON) -> tuple[tuple[str, str], ...]:
     """List the parts in which two rows differ; none: they differ in something that belongs to the object as a whole."""
-    if not isinstance(row, dict) or not isinstance(other, dict):
+    names = _list_differing(row, other) if isinstance(row, dict) else []
+    if not set(names) <= _PART_OF.keys():
         return ()
-    parts: list[tuple[str, str]] = []
-    for name in sorted(name for name in row.keys() | other.keys() if row.get(name) != other.get(name)):
-        if name not in _PART_OF:
-            return ()
-        one, two = row.get(name) or {}, other.get(name) or {}
-        parts += [(_PART_OF[name], part) for part in sorted(one.keys() | two.keys()) if one.get(part) != two.get(part)]
-    return tuple(parts)
+    return tuple(
+        (_PART_OF[name], part) for name in names for part in _list_differing(row.get(name) or {}, other.get(name) or {})
+    )
+
+
+def _list_differing(one: Mapping[str, JSON], two: Mapping[str, JSON]) -> Sequence[str]:
+    """List the names under which two maps have different values, where one that a map lacks counts as null."""
+    return sorted(name for name in one.keys() | two.keys() if one.get(name) != two.get(name))
 
 
 _NAMED_PARTS: Final = frozenset(
@@ -591,22 +598,13 @@ _PART_OF: Final = {"columns": "column", "dropped_columns": "column", "options": 
 
 def _as_another(schema: NodeSchema, key: _Key, holder: NodeSchema | None) -> NodeSchema:
     """Return the schema with that object as `holder` has it; None: of a table, without its id."""
-    kind, place = key[0], key[1:]
-    if kind in {"table", "view"}:
-        tables = dict(schema.tables if kind == "table" else schema.views)
-        if holder is None:
-            tables[place] = replace(tables[place], id=None, described=True)
-        else:
-            tables[place] = (holder.tables if kind == "table" else holder.views)[place]
-        return replace(schema, tables=tables) if kind == "table" else replace(schema, views=tables)
-    if holder is None:
+    kind = key[0]
+    place: Any = key[1] if kind == "keyspace" else key[1:]
+    rows = _rows_of(schema)[kind]
+    if holder is not None:
+        row = _rows_of(holder)[kind][place]
+    elif kind in {"table", "view"}:
+        row = replace(rows[place], id=None, described=True)
+    else:
         return schema
-    match kind:
-        case "keyspace":
-            return replace(schema, keyspaces={**schema.keyspaces, key[1]: holder.keyspaces[key[1]]})
-        case "type":
-            return replace(schema, types={**schema.types, place: holder.types[place]})
-        case "function":
-            return replace(schema, functions={**schema.functions, place: holder.functions[place]})
-        case _:
-            return replace(schema, aggregates={**schema.aggregates, place: holder.aggregates[place]})
+    return _with_rows(schema, {kind: {**rows, place: row}})
