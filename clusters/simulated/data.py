@@ -9,7 +9,7 @@ so (`INCOMPATIBLE_SCHEMA`, 4.0 and later), and the coordinator counts a failure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Protocol, TypeAlias
@@ -63,8 +63,18 @@ MissesDrop: TypeAlias = Callable[[Node, Table], bool]
 class RowObserver(Protocol):
     """An observer of what clients are answered, who sees the disks of all nodes."""
 
+    def sends(self, node: Node, key: RowKey, ring: RingView, factor: Copies, names: Sequence[str]) -> None:
+        """Take note of the nodes that a coordinator has sent a write of a row to; `ring` is its own."""
+        ...
+
     def written(self, node: Node, write: RowWrite, ring: RingView, factor: Copies, consistency: str) -> None:
         """Take note of a write that is acknowledged; `ring` is its coordinator's."""
+        ...
+
+    def counts(
+        self, node: Node, places: Iterable[int], answered: Collection[str], ring: RingView, factor: Copies, consistency: str
+    ) -> None:  # fmt: skip
+        """Take note of the nodes that have answered a read of rows in these ranges, which goes on with what they have."""
         ...
 
     def returned(
@@ -179,7 +189,9 @@ class DataPath:
         alive = server.gossip.living(replicas)
         if len(alive) < need:
             raise _unavailable(consistency, need, len(alive))
-        answers: Answers = yield server.ask(alive, "write", write, need=need, limit_ns=_WRITE_LIMIT_NS)
+        question = server.ask(alive, "write", write, need=need, limit_ns=_WRITE_LIMIT_NS)
+        self._look_at_sent(node, write, ring, factor, [question])
+        answers: Answers = yield question
         if not answers.enough:
             raise _short(answers, "Write", consistency)
         now = server.ring
@@ -212,7 +224,9 @@ class DataPath:
                 raise _unavailable(consistency, need, there)
         reached = [([name for name in names if name in alive], need) for names, need in quorums]
         asked = [server.ask(names, "write", write, need=need, limit_ns=_WRITE_LIMIT_NS) for names, need in reached]
-        server.ask([name for name in alive if name not in waited_for], "write", write, need=0, limit_ns=_WRITE_LIMIT_NS)
+        rest = [name for name in alive if name not in waited_for]
+        not_waited_for = server.ask(rest, "write", write, need=0, limit_ns=_WRITE_LIMIT_NS)
+        self._look_at_sent(node, write, ring, factor, [*asked, not_waited_for])
         answered: list[str] = []
         for question in asked:
             answers: Answers = yield question
@@ -226,6 +240,13 @@ class DataPath:
                     raise _changed_meanwhile(answered)
         if self.invariants is not None:
             self.invariants.written(node, write, ring, factor, consistency)
+
+    def _look_at_sent(
+        self, node: Node, write: RowWrite, ring: RingView, factor: Copies, questions: Iterable[Answers]
+    ) -> None:
+        if self.invariants is not None:
+            names = [name for question in questions for name in question.receivers]
+            self.invariants.sends(node, write.key, ring, factor, names)
 
     def _quorums(
         self, node: Node, ring: RingView, token: int, factor: Copies, consistency: str
@@ -269,6 +290,7 @@ class DataPath:
             ends = (*now.tokens, *ring.tokens) if partition is None else (token_of(partition),)
             if not _still_reads(ring, now, chosen, factor, ends):
                 raise _changed_meanwhile(answers.answers)
+        self._look_at_answers(node, chosen, answers, ring, factor, consistency)
         merged = None if partition is None else _agreed(table, answers.answers.values())
         if merged is None:
             merged = self._merge(ring, table, answers.answers, chosen)
@@ -283,6 +305,12 @@ class DataPath:
                 self._look_at_shown(node, table, key, deleted_us, living)
                 found.append((table, key, living))
         return found
+
+    def _look_at_answers(
+        self, node: Node, places: Iterable[int], answers: Answers, ring: RingView, factor: Copies, consistency: str
+    ) -> None:
+        if self.invariants is not None:
+            self.invariants.counts(node, places, answers.answers, ring, factor, consistency)
 
     def _look_at_shown(self, node: Node, table: Table, key: RowKey, deleted_us: int, cells: _Cells) -> None:
         if self.invariants is not None and (deleted_us or table.dropped):

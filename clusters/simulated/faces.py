@@ -81,6 +81,8 @@ class Answers(Effect, Protocol):
     """By node, in the order in which they came."""
     failures: dict[str, str]
     """By node the reasons of those that could not."""
+    receivers: Sequence[str]
+    """The nodes that were asked."""
     need: int
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Literal, Protocol
 from uuid import UUID
@@ -156,7 +156,7 @@ class Server:
         """Ask these nodes, perhaps this one too; the process that yields the answers waits until `need` have come."""
         names = list(receivers)
         own = self.node.name
-        answers = Answers(self, len(names), need, limit_ns)
+        answers = Answers(self, names, need, limit_ns)
         message = Message(own, kind, body, self.epoch, answers)
         for name in names:
             if name == own:
@@ -178,16 +178,17 @@ class Server:
 class Answers:
     """The answers of several nodes to one question; resumes its process with itself."""
 
-    __slots__ = ("_limit", "_limit_ns", "_process", "_unanswered", "answers", "failures", "need", "server")
+    __slots__ = ("_limit", "_limit_ns", "_process", "_unanswered", "answers", "failures", "need", "receivers", "server")
 
-    def __init__(self, server: Server, asked: int, need: int, limit_ns: int) -> None:
-        """`asked` is the number of nodes that the question goes to."""
+    def __init__(self, server: Server, receivers: Sequence[str], need: int, limit_ns: int) -> None:
+        """`receivers` are the nodes that the question goes to."""
         self.server = server
+        self.receivers = receivers
         self.need = need
         self.answers: dict[str, Any] = {}
         """By node, in the order in which they came."""
         self.failures: dict[str, str] = {}
-        self._unanswered = asked
+        self._unanswered = len(receivers)
         self._limit_ns = limit_ns
         self._limit: Event | None = None
         self._process: faces.Process | None = None

@@ -305,6 +305,7 @@ class GossipedRing:
             raise ServerSaid("ServerError", f"the change of {subject} is not known any more")
         while not (yield from self.streams.move(node, topology, move, None, again=again)):
             yield Sleep(500 * MS)
+        self.streams.look_at_targets(node, topology, move)
 
     def receive(self, node: Node, message: Message) -> Steps:
         """Handle a stream."""

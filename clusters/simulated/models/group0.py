@@ -724,6 +724,7 @@ class Group0:
         if takes_own_place:
             node.joins = None
         yield from self._await_the_rest(node)
+        self._look_at_end_of_start(node)
 
     def _await_the_rest(self, node: Node) -> Steps:
         """Have clients wait for what was committed while the node was away; without a majority it serves what it has."""
@@ -733,6 +734,10 @@ class Group0:
         yield from self._read_barrier(node, ends_ns)
         if invariants is not None:
             invariants.started(node, log, _role(node).applied, floor, ends_ns)
+
+    def _look_at_end_of_start(self, node: Node) -> None:
+        if self._raft.invariants is not None:
+            self._raft.invariants.goes_up(node)
 
     def _gives_up(self, node: Node) -> bool:
         """Return whether a node that starts is to forget the group on its disk."""

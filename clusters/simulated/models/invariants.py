@@ -130,6 +130,8 @@ class GroupInvariants:
         """By group the members that committed entries named, by their numbers."""
         self._agreed: dict[str, int] = {}
         """By node the last entry that was found to be its leader's."""
+        self._waited: dict[str, Any] = {}
+        """By node its last server that has what was committed when it started, or has waited for it."""
 
     def sends(self, node: Node, name: str) -> None:
         """Take note of entries, or a snapshot, that a leader sends a member. One that does nothing else ends: no run would."""
@@ -389,8 +391,15 @@ class GroupInvariants:
         Without a majority it waits until that moment.
         """
         group, number = floor
+        self._waited[node.name] = node.server
         if group == log.group and applied < number and node.kernel.heap.now_ns < waits_until_ns:
             text = f"{node.name} is at entry {applied}, and {number} was committed before"
+            self._report(node, "who starts has what was committed, or has waited for it", text)
+
+    def goes_up(self, node: Node) -> None:
+        """Take note of a node whose start has come to its end: it has waited for what was committed (`started`)."""
+        if self._waited.get(node.name) is not node.server:
+            text = f"{node.name} has not waited for what was committed before"
             self._report(node, "who starts has what was committed, or has waited for it", text)
 
 
@@ -451,6 +460,8 @@ class LogInvariants:
         """By node the moment at which it last reached a majority of the members."""
         self._without_log: dict[str, int] = {}
         """By node that has lost its log, and has not read it again, the highest epoch that anybody had enacted by then."""
+        self._asked: dict[str, Any] = {}
+        """By node its last server that has asked for what it missed."""
 
     def enacted(self, node: Node, epoch: int, entry_id: tuple[str, int], before: int) -> None:
         """Take note of an entry that a node carries out on top of epoch `before`."""
@@ -472,8 +483,15 @@ class LogInvariants:
         `others` are the epochs that those had then whom it takes for alive. Who does not answer is waited for.
         """
         least = min(others.values(), default=0)
+        self._asked[node.name] = node.server
         if epoch < least and node.kernel.heap.now_ns < since_ns + _ASKED_NS:
             text = f"{node.name} goes on at epoch {epoch}, and {', '.join(others)} had {least} or more"
+            self._report(node, "who starts has asked for what it missed", text)
+
+    def goes_up(self, node: Node) -> None:
+        """Take note of a node whose start has come to its end: it has asked for what it missed, or has read the log."""
+        if self._asked.get(node.name) is not node.server:
+            text = f"{node.name} has asked nobody for what it missed"
             self._report(node, "who starts has asked for what it missed", text)
 
     def begins_anew(self, node: Node) -> None:
@@ -484,6 +502,7 @@ class LogInvariants:
     def has_read(self, node: Node, epoch: int) -> None:
         """Take note of a node that had lost its log, and has read it up to an epoch."""
         least = self._without_log.pop(node.name, 0)
+        self._asked[node.name] = node.server
         if epoch < least:
             text = f"{node.name} has read the log up to epoch {epoch}, and {least} was enacted before"
             self._report(node, "who has lost its log reads all of it", text)
@@ -535,6 +554,16 @@ class LogInvariants:
             return
         if _definition(then.schema, table_id) != _definition(now.schema, table_id):
             text = f"{node.name} at epoch {enacted} serves one of epoch {epoch}, which knows another definition"
+            self._report(node, "a replica catches up with its coordinator first", text)
+
+    def caught_up(self, node: Node, sender: str, epoch: int, enacted: tuple[int, int], since_ns: int) -> None:
+        """Take note of a replica that carries a request out after it has asked its coordinator, at the moment `since_ns`, for what it lacks.
+
+        `epoch` is what that one knew, `enacted` what the replica had before and has now. If the coordinator does not answer, it is waited for.
+        """
+        before, now = enacted
+        if before == now < epoch and node.kernel.heap.now_ns < since_ns + _ASKED_NS:
+            text = f"{node.name} at epoch {now} serves {sender}, which knows {epoch}"
             self._report(node, "a replica catches up with its coordinator first", text)
 
     def refused(self, node: Node, table_id: str, epoch: int, enacted: int) -> None:

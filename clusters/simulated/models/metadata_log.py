@@ -607,7 +607,12 @@ class MetadataLog:
         return None
 
     def _catch_up_first(self, node: Node, message: Message) -> Steps:
+        is_alive, since_ns = _server(node).gossip.alive(message.sender), node.kernel.heap.now_ns
+        before = _life(node).metadata.epoch
         yield from self._catch_up(node, (message.sender, *_life(node).metadata.cms))
+        if self._invariants is not None and is_alive and "peer-gap" not in self.flaws:
+            epochs = before, _life(node).metadata.epoch
+            self._invariants.caught_up(node, message.sender, message.epoch, epochs, since_ns)
         self._check_placement(node, message)
 
     def _check_placement(self, node: Node, message: Message) -> None:
@@ -822,6 +827,8 @@ class MetadataLog:
         if is_silent:
             server.gossip.begin()
         life.is_outside = False
+        if self._invariants is not None and "peer-gap" not in self.flaws:
+            self._invariants.goes_up(node)
 
     def _look_at_start(self, node: Node, metadata: Metadata, invariants: LogInvariants) -> None:
         """Have it looked at what a node that starts has on its disk."""

@@ -167,6 +167,8 @@ class Migrations:
             if self._is_ordered and life.version != on_top_of:
                 continue
             sent_in(described if self._is_ordered else server_of(node).memory, sent)
+            if self._invariants is not None and not self._is_ordered:
+                self._invariants.makes(node)
             migration = Migration(life.version, self._new_version(node), sent)
             if (yield from server_of(node).staged("migration", self._apply(node, migration))):
                 break

@@ -2,14 +2,16 @@
 
 - A write that is acknowledged is on as many of its coordinator's replicas as its level says, and one at QUORUM on so many of those who
   are read from that every quorum of them has it.
+- A write is sent to all of its replicas that its coordinator takes for alive, whomever it waits for, and a read goes on with the answers of as
+  many replicas of each range as its level says.
 - What a read at QUORUM returns is on every quorum, while the ring is at rest; and nothing that was acknowledged at QUORUM before it began
   is missing in it.
 - When the replicas that are read from change, every quorum of the new ones has what was acknowledged at QUORUM.
 - A node that begins to join has the version of the schema that it has heard of others, where nodes gossip it.
 - The replicas that a read asks have what it found, before it answers.
 - What a client is shown is later than the deletion of its row, and than the drop of its column.
-- A node that takes its own place with an empty disk streams all its ranges, of all keyspaces, before it serves. One that comes, moves or
-  leaves on 5.0 does so until it has its place.
+- A node that takes its own place with an empty disk streams all its ranges, of all keyspaces, before it serves; one that comes to ranges by a
+  change of the ring those, before it is read from. One that comes, moves or leaves on 5.0 does so until it has its place.
 - When a node has repaired its ranges, every replica of them has what was acknowledged at QUORUM before.
 
 Where a replication factor changes, what was acknowledged is compared with reads by the same factor or the next one, and with repairs by the same
@@ -20,7 +22,7 @@ Not looked at: rows of tables that a node does not know; across data centres all
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from schemaquake.clusters.simulated.data import RowWrite
@@ -66,8 +68,32 @@ class RowInvariants:
         """True once the ring has changed after a write was acknowledged: rows are where another factor would not look for them."""
         self._streamed: dict[str, tuple[Any, set[tuple[Copies, int]]]] = {}
         """By node its present server, and factor and end of each range that was streamed to it."""
+        self._taken: dict[str, set[tuple[Copies, int]]] = {}
+        """By node factor and end of each range that was ever streamed to it."""
         self._version = -1
         """The version of the latest ring whose readers were looked at."""
+
+    def sends(self, node: Node, key: RowKey, ring: RingView, factor: Copies, names: Sequence[str]) -> None:
+        """Take note of the nodes that a coordinator has sent a write of a row to; `ring` is its own."""
+        readers = ring.replicas(ring.place(token_of(key[0])), factor)
+        left_out = (
+            [] if node.server is None else [name for name in node.server.gossip.living(readers) if name not in names]
+        )
+        if left_out:
+            text = f"{node.name} does not send {', '.join(left_out)} a write of {key}"
+            self._report(node, "a write is sent to all replicas that live", text)
+
+    def counts(
+        self, node: Node, places: Iterable[int], answered: Collection[str], ring: RingView, factor: Copies, consistency: str
+    ) -> None:  # fmt: skip
+        """Take note of the nodes that have answered a read of rows in these ranges, which goes on with what they have."""
+        for place in places:
+            for group in _groups(node, ring.replicas(place, factor), consistency):
+                having = [name for name in group if name in answered]
+                if len(having) < _need(consistency, group):
+                    text = f"{consistency} through {node.name}: {', '.join(having) or 'none'} of {', '.join(group)} answered"
+                    self._report(node, "a read has answers of as many replicas as its level says", text)
+                    return
 
     def written(self, node: Node, write: RowWrite, ring: RingView, factor: Copies, consistency: str) -> None:
         """Take note of a write that is acknowledged; `ring` is its coordinator's."""
@@ -168,7 +194,15 @@ class RowInvariants:
         if server is not node.server:
             ranges = set()
         ranges.add((transfer.factor, transfer.span.end))
+        self._taken.setdefault(node.name, set()).add((transfer.factor, transfer.span.end))
         self._streamed[node.name] = node.server, ranges
+
+    def has_taken_over(self, node: Node, target: str, ranges: Sequence[tuple[Copies, int]]) -> None:
+        """Take note of a node that is about to be read from; `ranges` are those that it comes to, by factor and end."""
+        lacking = [each for each in ranges if each not in self._taken.get(target, ())]
+        if lacking:
+            text = f"{target} is to be read from, and {len(lacking)} of its {len(ranges)} new ranges were not streamed to it"
+            self._report(node, "who is to be read from has its ranges", text)
 
     def took_own_place(self, node: Node, ring: Topology, factor: Copies) -> None:
         """Take note of a node with an empty disk that has streamed all that it should have of keyspaces with a factor."""
@@ -279,15 +313,8 @@ class RowInvariants:
     def _count(self, node: Node, write: RowWrite, ring: RingView, factor: Copies, consistency: str) -> None:
         """Look at whether as many replicas have a write as its level says, of the coordinator's data centre, of each, or of all."""
         place = ring.place(token_of(write.key[0]))
-        replicas = ring.replicas(place, factor)
-        centers = node.by_data_center(replicas) if node.locations else {}
-        groups: Sequence[Sequence[str]] = [replicas]
-        if consistency in {"LOCAL_QUORUM", "LOCAL_ONE"} and node.locations:
-            groups = [centers.get(node.location.data_center, ())]
-        elif consistency == "EACH_QUORUM" and node.locations:
-            groups = list(centers.values())
-        for group in groups:
-            need = _COUNTS.get(consistency, len(group) if consistency == "ALL" else len(group) // 2 + 1)
+        for group in _groups(node, ring.replicas(place, factor), consistency):
+            need = _need(consistency, group)
             # A level that counts replicas takes those for it that are to come, too.
             among = ring.writes(place, factor) if consistency in _COUNTS else group
             having = [
@@ -333,6 +360,21 @@ class RowInvariants:
         if files is None:
             return {}, 0
         return files.partitions.get(key[0], {}).get(key, {}), files.deleted_us.get(key, 0)
+
+
+def _groups(node: Node, replicas: Sequence[str], consistency: str) -> Sequence[Sequence[str]]:
+    """Return those of a range's replicas that a level counts: of the coordinator's data centre, of each, or all."""
+    centers = node.by_data_center(replicas) if node.locations else {}
+    if consistency in {"LOCAL_QUORUM", "LOCAL_ONE"} and node.locations:
+        return [centers.get(node.location.data_center, ())]
+    if consistency == "EACH_QUORUM" and node.locations:
+        return list(centers.values())
+    return [replicas]
+
+
+def _need(consistency: str, group: Sequence[str]) -> int:
+    """Return how many replicas of such a group a level needs."""
+    return _COUNTS.get(consistency, len(group) if consistency == "ALL" else len(group) // 2 + 1)
 
 
 def _begins_anew(node: Node, ring: RingView) -> bool:

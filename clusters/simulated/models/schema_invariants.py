@@ -40,6 +40,8 @@ class _Agreement:
 
     def __init__(self, breaches: Breaches) -> None:
         self._report = breaches.report
+        self._asking: dict[str, None] = {}
+        """The nodes that have asked the others for their versions, for a change that they have not made yet."""
 
     def agreed(
         self, node: Node, version: Any, others: Mapping[str, Any], living: Collection[str], since_ns: int
@@ -50,6 +52,7 @@ class _Agreement:
         which was not before the moment `since_ns`.
         """
         invariant = "a change begins where versions agree"
+        self._asking[node.name] = None
         differ = [name for name, each in others.items() if each not in {None, version}]
         if differ:
             text = f"{node.name} begins at {version}, and {', '.join(differ)} has another version"
@@ -61,6 +64,13 @@ class _Agreement:
         silent = [name for name, each in others.items() if each is None]
         if silent and node.kernel.heap.now_ns < since_ns + _WAITS_NS:
             self._report(node, invariant, f"{node.name} begins, and has not waited for {', '.join(silent)}")
+
+    def makes(self, node: Node) -> None:
+        """Take note of a coordinator that makes a change: it has asked the others for their versions (`agreed`)."""
+        if node.name not in self._asking:
+            text = f"{node.name} makes a change, and has asked nobody for a version"
+            self._report(node, "a change begins where versions agree", text)
+        self._asking.pop(node.name, None)
 
 
 class MergeInvariants(_Agreement):

@@ -202,6 +202,7 @@ class Sequences:
                 if not (yield from self.streams.move(node, topology, move, subject, again=is_again)):
                     yield Sleep(500 * MS)
                     continue
+                self.streams.look_at_targets(node, topology, move)
                 yield Q5
             else:
                 yield Q6

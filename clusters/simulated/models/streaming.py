@@ -49,6 +49,10 @@ class StreamObserver(Protocol):
         """Take note of a node that has a range, as far as there are keyspaces with its factor."""
         ...
 
+    def has_taken_over(self, node: Node, target: str, ranges: Sequence[tuple[Copies, int]]) -> None:
+        """Take note of a node that is about to be read from; `ranges` are those that it comes to, by factor and end."""
+        ...
+
     def took_own_place(self, node: Node, ring: Topology, factor: Copies) -> None:
         """Take note of a node with an empty disk that has streamed all that it should have of keyspaces with a factor."""
         ...
@@ -115,6 +119,18 @@ class Streams:
             if not done:
                 return False
         return True
+
+    def look_at_targets(self, node: Node, topology: Topology, moving: Moving) -> None:
+        """Have it looked at whether all targets of a change have their ranges, before they are read from."""
+        if self.invariants is None or "skip-streamed" in self._flaws:
+            return
+        targets: dict[str, list[tuple[Copies, int]]] = {}
+        for factor in factors_of(topology.ring):
+            for transfer in topology.transfers(moving, factor):
+                targets.setdefault(transfer.target, []).append((factor, transfer.span.end))
+        for target, ranges in targets.items():
+            if not self._is_given_up(node, target):
+                self.invariants.has_taken_over(node, target, ranges)
 
     def repair(self, node: Node, topology: Topology) -> Steps:
         """Make all replicas of the node's ranges hold what any of them holds. Raises ServerSaid if one does not answer."""

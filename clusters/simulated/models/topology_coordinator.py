@@ -350,6 +350,7 @@ class Coordinator:
             return False
         if not self._group.is_leader(node):
             return False
+        self.streams.look_at_targets(node, topology, move)
         yield O4
         return (yield from self._group.append(node, Order("advance", (move.node, 2))))
 

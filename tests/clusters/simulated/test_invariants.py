@@ -879,6 +879,48 @@ def test_who_starts_has_asked_for_what_it_missed(epoch, others, now_s, breaches)
 
 
 @pytest.mark.parametrize(
+    ("way", "breaches"), [("asked", []), ("read", []), ("", ["who starts has asked for what it missed"])]
+)
+def test_each_start_of_6_0_asks_for_what_it_missed(way, breaches):
+    node, seen = SeenNode("n1"), LogInvariants(Breaches())
+    node.server = SimpleNamespace(memory={})
+    seen.asked(node, 0, {}, 0)
+    node.server = SimpleNamespace(memory={}, number=2)
+    if way == "asked":
+        seen.asked(node, 0, {}, 0)
+    elif way == "read":
+        seen.has_read(node, 0)
+    seen.goes_up(node)
+    assert node.said == breaches
+
+
+@pytest.mark.parametrize(
+    ("waits", "breaches"), [(True, []), (False, ["who starts has what was committed, or has waited for it"])]
+)
+def test_each_start_of_a_member_waits_for_what_was_committed(waits, breaches):
+    nodes, seen = group_of(dict.fromkeys(NAMES, log_with(1)))
+    nodes["n1"].server = SimpleNamespace(number=1)
+    seen.started(nodes["n1"], log_with(1), 1, ("g", 1), 5)
+    nodes["n1"].server = SimpleNamespace(number=2)
+    if waits:
+        seen.started(nodes["n1"], log_with(1), 1, ("g", 1), 5)
+    seen.goes_up(nodes["n1"])
+    assert said(nodes) == breaches
+
+
+@pytest.mark.parametrize(
+    ("enacted", "now_s", "breaches"),
+    [(7, 1, []), (6, 3, []), (6, 1, ["a replica catches up with its coordinator first"])],
+    ids=["it has", "nobody has answered", "it has not asked"],
+)
+def test_a_replica_that_is_behind_asks_its_coordinator_first(enacted, now_s, breaches):
+    node = SeenNode("n1")
+    node.kernel = SimpleNamespace(heap=SimpleNamespace(now_ns=now_s * S))
+    LogInvariants(Breaches()).caught_up(node, "n2", 7, (6, enacted), 0)
+    assert node.said == breaches
+
+
+@pytest.mark.parametrize(
     ("confirmed", "breaches"),
     [(("n1", "n2", "n4"), []), (("n1", "n4"), ["a majority confirms a leader"])],
     ids=["of both", "of the new ones alone"],
@@ -1032,6 +1074,56 @@ def rows_on(holders, cells=CELLS, deleted_us=0):
     return nodes
 
 
+@pytest.mark.parametrize(
+    ("living", "receivers", "breaches"),
+    [
+        pytest.param(("n1", "n2", "n3"), ("n1", "n2", "n3"), [], id="all"),
+        pytest.param(("n1", "n2"), ("n1", "n2"), [], id="all who live"),
+        pytest.param(
+            ("n1", "n2", "n3"), ("n1", "n2"), ["a write is sent to all replicas that live"], id="a quorum alone"
+        ),
+    ],
+)
+def test_a_write_is_sent_to_all_replicas_that_live(living, receivers, breaches):
+    nodes = rows_on(())
+    gossip = SimpleNamespace(living=lambda names: [name for name in names if name in living])
+    nodes["n1"].server = SimpleNamespace(gossip=gossip)
+    seen = RowInvariants(list(nodes.values()), Breaches())
+    seen.sends(nodes["n1"], KEY, Ring(NAMES), 3, receivers)
+    assert said(nodes) == breaches
+
+
+def by_center(names):
+    return {
+        center: tuple(name for name in names if int(name[1:]) % 2 == odd) for center, odd in (("dc1", 1), ("dc2", 0))
+    }
+
+
+@pytest.mark.parametrize(
+    ("consistency", "answered", "is_broken"),
+    [
+        ("QUORUM", ("n1", "n2", "n3"), False),
+        ("QUORUM", ("n1", "n3"), True),
+        ("LOCAL_QUORUM", ("n1", "n3"), False),
+        ("LOCAL_QUORUM", ("n1", "n2", "n4"), True),
+        ("EACH_QUORUM", ("n1", "n2", "n3", "n4"), False),
+        ("EACH_QUORUM", ("n1", "n2", "n3"), True),
+        ("LOCAL_ONE", ("n1",), False),
+        ("LOCAL_ONE", ("n2",), True),
+        ("ONE", ("n2",), False),
+        ("ALL", ("n1", "n2", "n3"), True),
+    ],
+)
+def test_a_read_has_answers_of_as_many_replicas_as_its_level_says(consistency, answered, is_broken):
+    names = ("n1", "n2", "n3", "n4")
+    nodes = nodes_named(names)
+    nodes["n1"].locations, nodes["n1"].location = {"n1": "here"}, SimpleNamespace(data_center="dc1")
+    nodes["n1"].by_data_center = by_center
+    seen = RowInvariants(list(nodes.values()), Breaches())
+    seen.counts(nodes["n1"], [0], answered, Ring(names), 4, consistency)
+    assert ("a read has answers of as many replicas as its level says" in said(nodes)) == is_broken
+
+
 @pytest.mark.parametrize("consistency", ["QUORUM", "ONE"])
 @pytest.mark.parametrize("holders", [("n1", "n2"), ("n3",)])
 def test_every_quorum_has_what_was_acknowledged_at_quorum(holders, consistency):
@@ -1183,6 +1275,17 @@ def test_rows_are_streamed_from_enough_replicas(sources, target, factor, is_brok
     transfer = Transfer(factor, span, target, sources, is_strict=False, readers=sources)
     RowInvariants(list(nodes.values()), Breaches()).streams_from(nodes["n4"], transfer, sources)
     assert said(nodes) == (["rows are streamed from enough replicas"] if is_broken else [])
+
+
+@pytest.mark.parametrize(("ends", "breaches"), [((5, 9), []), ((5,), ["who is to be read from has its ranges"])])
+def test_who_is_to_be_read_from_has_its_ranges(ends, breaches):
+    nodes = rows_on(())
+    seen = RowInvariants(list(nodes.values()), Breaches())
+    for end in ends:
+        span = SimpleNamespace(end=end)
+        seen.streamed(nodes["n2"], Transfer(3, span, "n2", ("n1",), is_strict=True, readers=("n1",)))
+    seen.has_taken_over(nodes["n1"], "n2", [(3, 5), (3, 9)])
+    assert said(nodes) == breaches
 
 
 @pytest.mark.parametrize(("others", "breaches"), [([], []), (["n3"], ["one change of the ring at a time"])])
@@ -1435,6 +1538,18 @@ def test_a_change_begins_where_versions_agree(observer, others, breaches):
     node.server = SimpleNamespace(gossip=SimpleNamespace(alive=lambda name: name != "n4"))
     observer(Breaches()).agreed(node, 5, others, ["n2", "n3", "n4"], 0)
     assert node.said == breaches
+
+
+@pytest.mark.parametrize("observer", [ChainInvariants, MergeInvariants])
+def test_each_change_is_made_after_versions_were_asked_for(observer):
+    node = SeenNode("n1")
+    node.server = SimpleNamespace(gossip=SimpleNamespace(alive=lambda _name: True))
+    seen = observer(Breaches())
+    seen.agreed(node, 5, {"n2": 5}, ["n2"], 0)
+    seen.makes(node)
+    assert node.said == []
+    seen.makes(node)
+    assert node.said == ["a change begins where versions agree"]
 
 
 @pytest.mark.parametrize("observer", [ChainInvariants, MergeInvariants])

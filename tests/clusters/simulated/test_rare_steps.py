@@ -6,6 +6,7 @@ Lines that no known seed shows to be wrong name their test here, or another one 
 from __future__ import annotations
 
 from collections import deque
+from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -15,14 +16,17 @@ from schemaquake.clusters.simulated.disk import Disk, TableFiles
 from schemaquake.clusters.simulated.faces import Joining
 from schemaquake.clusters.simulated.models.gossiped_ring import GossipedRing, Status, _topology
 from schemaquake.clusters.simulated.models.group0 import Command, Group0, _has_own_place, _Image, _Kept, _Life, _State
+from schemaquake.clusters.simulated.models.metadata_log import Entry as LogEntry
 from schemaquake.clusters.simulated.models.metadata_log import Metadata, MetadataLog
 from schemaquake.clusters.simulated.models.metadata_log import _Kept as KeptLog
 from schemaquake.clusters.simulated.models.metadata_log import _Life as LogLife
 from schemaquake.clusters.simulated.models.raft import Configuration, Entry, Log, Machine, Member, Raft, _Plea
 from schemaquake.clusters.simulated.models.sequences import ADVANCE, PREPARE, Sequences, after_sequence
 from schemaquake.clusters.simulated.models.topology_coordinator import Board, Order, Request, after_order
+from schemaquake.clusters.simulated.processes import Died
 from schemaquake.clusters.simulated.ring import SPACE, Ring, even_tokens
 from schemaquake.clusters.simulated.said import ServerSaid
+from schemaquake.clusters.simulated.schema.definitions import Keyspace
 from schemaquake.clusters.simulated.topology import Seat, even_topology, former_of
 from schemaquake.harness.placements.ring import Location
 
@@ -132,6 +136,40 @@ def test_a_node_that_lives_is_not_removed_by_others_on_5_0():
         ring._allow(node, "remove", "n2", None)
 
 
+@pytest.mark.parametrize("word", ["LEFT", "REPLACED", "NORMAL"])
+def test_a_node_that_has_left_does_not_start_again_on_5_0(word):
+    node = living("n1")
+    node.joins, node.disk = None, Disk()
+    node.disk.ring = {"n1": Status(1, word, "n1", (even_tokens(3)[0],))}
+    ring = GossipedRing(frozenset())
+    with nullcontext() if word == "NORMAL" else pytest.raises(Died, match="was decommissioned"):
+        ring.begin(node)
+
+
+@pytest.mark.parametrize(
+    ("word", "comes_in"), [("BOOT", True), ("LEFT", False)], ids=["they know it", "they have forgotten it"]
+)
+def test_a_node_that_the_others_have_forgotten_does_not_come_in_on_5_0(word, comes_in):
+    node = living("n1", "n2", tell=None)
+    node.server.gossip = SimpleNamespace(alive=lambda _name: True, tell=lambda: None)
+    node.name, node.host_ids, node.location = "n4", {"n4": "id-n4"}, Location()
+    node.joins, node.disk = Joining(BETWEEN, None), Disk()
+    tokens = zip(NAMES, even_tokens(3), strict=True)
+    node.disk.ring = {name: Status(1, "NORMAL", name, (token,)) for name, token in tokens}
+    ring = GossipedRing(frozenset())
+    ring._await_schema = lambda _node: iter(())
+
+    def forget(_node, subject):
+        node.disk.ring = {**node.disk.ring, subject: node.disk.ring[subject]._replace(word=word)}
+        return iter(())
+
+    ring._stream = forget
+    expected = nullcontext() if comes_in else pytest.raises(Died, match="have forgotten this node")
+    with expected:
+        deque(ring.join(node), maxlen=0)
+    assert node.disk.ring["n4"].word == ("NORMAL" if comes_in else word)
+
+
 def test_a_node_does_not_leave_if_too_few_stay():
     with pytest.raises(ServerSaid, match="Not enough live nodes"):
         next(sequences().reshape(living(*NAMES), "decommission", about=None, argument=None))
@@ -175,6 +213,30 @@ def test_an_entry_is_enacted_when_its_commit_has_ended():
     log._commit = committed
     steps = log.commit(node, "REGISTER", None, limit_ns=0)
     next(steps)  # nobody lives who has the entry: it waits
+
+
+def test_a_replication_does_not_change_while_the_ring_does():
+    schema = {"k": Keyspace("k", {"class": "SimpleStrategy", "replication_factor": "2"})}
+    altered = LogEntry(9, ("n1", 1), "alter-keyspace", {"keyspace": "k", "replication": {"class": "none"}}, 0)
+    at_rest = Metadata(epoch=8, schema=schema, topology=RING)
+    assert at_rest.after(altered).schema["k"].replication == {"class": "none"}
+    moving = RING.registered(7, "n4", "id-n4")
+    moving = after_sequence(moving, 8, PREPARE, ("join", "n4", (BETWEEN,), None, False), has_locks=True)
+    with pytest.raises(ServerSaid, match="while the ring is changing"):
+        replace(at_rest, topology=moving).after(altered)
+
+
+def test_a_node_remembers_all_requests_that_it_has_enacted():
+    log, node, life = log_at(0)
+    node.server.staged = lambda _stage, steps: steps
+    node.kernel.cost_ns = lambda least, _most: least
+    node.clock = SimpleNamespace(wall_ns=lambda: 0)
+    node.server.ring, node.server.memory = None, {}
+    node.locations = {}
+    entries = [LogEntry(epoch, ("n2", epoch), "RECONFIGURE_CMS", 3, 0) for epoch in (1, 2)]
+    deque(log._follow(node, entries, None), maxlen=0)
+    assert life.metadata.epoch == 2
+    assert node.disk.state.enacted == {("n2", 1): 1, ("n2", 2): 2}
 
 
 # ── Raft ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
