@@ -4,7 +4,7 @@ Judges each table's INSERTs against the final reads, after the cluster settled a
 (`schemaquake.checkers.rows.row_fates`), the final reads against the INSERTs (`schemaquake.checkers.rows.row_contents`),
 and what is found through indexes and views against what is found by key (`schemaquake.checkers.rows.lookups`), and each answer
 by itself (`schemaquake.checkers.rows.repeated_rows`).
-Finds: `lost-rows` (missing, or with a cell changed), `lost-rows-after-restart` (lost since the cluster settled, as far as
+Finds: `lost-rows` (missing, or with a cell changed or as it was before it was written over), `lost-rows-after-restart` (lost since the cluster settled, as far as
 the reads of that phase show), `resurrected-rows`, `missing-from-index`, `missing-from-view`, `repeated-rows`,
 `resurrected-cells`. All such rows of one table are one finding.
 
@@ -32,6 +32,7 @@ from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import counted, listing, phase_text
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.rows.lookups import find_unlisted
+from schemaquake.checkers.rows.overwritten_cells import find_overwritten
 from schemaquake.checkers.rows.repeated_rows import find_repeated
 from schemaquake.checkers.rows.row_contents import (
     ChangedCell,
@@ -86,6 +87,7 @@ def _find(evidence: Evidence, rows: RowOperations) -> Findings:
             *_find_missing_on_the_way(table_rows),
             *_find_changed(table_rows, phases),
             *_find_returned(table_rows, phases),
+            *find_overwritten(table_rows, phases),
             *_find_strange(table_rows, rows, evidence, phases),
             *find_unlisted(table_rows, rows, phases),
             *find_repeated(evidence, rows, table),

@@ -1,12 +1,13 @@
-"""Row contents: cells and rows in the final reads of one table that no write explains.
+"""Row contents: cells and rows in the final reads of one table, by key or through its indexes and views, that no write explains.
 
 - *changed*: a cell reads as a value that no INSERT of its row wrote, or as null although an acknowledged INSERT wrote
   a value. Not judged: static columns, columns that may have been renamed since, user-defined types with fields that may, and types
-  whose values have several spellings. A null counts only in a read that overlaps with the write, of a column that was not dropped.
+  whose values have several spellings. A null counts only in a read by key that overlaps with the write, of a column that was not dropped.
 - *revived*: every write of this key had ended before a DROP of the table (or its keyspace, or a
   delete of the key) began, which was acknowledged before the read began; and the table was created anew. A TRUNCATE removes
   for certain only what was acknowledged at ALL: a write that is still on its way to a replica comes after it. What was removed while a reload
-  went on (`schemaquake.checkers.evidence.reloads`) may be there again.
+  went on (`schemaquake.checkers.evidence.reloads`) may be there again. A lookup that lists a deleted row is a doubt where a replica may have missed
+  the delete, which the others do not contradict (CASSANDRA-8272), or where a view may still be behind its table.
 - *unwritten*: no INSERT of the history has this key.
 - *returned*: a cell of a column that was dropped and added again reads as a value from before: every write of this value to its row had
   ended before a DROP of the column began, which was acknowledged before the read began. Servers go by timestamps: where clocks may have
@@ -28,16 +29,19 @@ from schemaquake.checkers.evidence.node_schemas import PHASES
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import SchemaObject, can_follow
 from schemaquake.checkers.rows.row_fates import ByWhere, MatchedRow, TableRows, may_be_dated_later, overlaps
-from schemaquake.checkers.rows.row_operations import RowOperations, consistency_of, freeze_columns
+from schemaquake.checkers.rows.row_operations import RowOperations, consistency_of, freeze_columns, looked_up
 from schemaquake.checkers.rows.same_values import is_comparable, same_value
 from schemaquake.harness.model.operation import JSON
 
 __all__ = [
     "ChangedCell",
     "StrangeRow",
+    "find_ambiguous",
     "find_changed_cells",
     "find_returned_cells",
     "find_strange_rows",
+    "forgets_deletes",
+    "list_exact_types",
 ]
 
 _ONE_CLOCK_NS: Final = 100_000_000
@@ -79,11 +83,13 @@ class StrangeRow:
 
 def find_changed_cells(rows: TableRows, phase: str) -> Iterator[ChangedCell]:
     """Yield every changed cell in the reads of this phase, once for each read."""
-    types = _list_exact_types(rows)
+    types = list_exact_types(rows)
     for matched in rows.matched(phase) if types else ():
         read, row, key, inserts = matched
         for column in sorted(types.keys() & row.keys() - set(key)):
-            if not _is_explained(rows, matched, column, types[column]):
+            # A view may have been built of a part of the row.
+            is_left_out = row[column] is None and looked_up(read) is not None
+            if not is_left_out and not _is_explained(rows, matched, column, types[column]):
                 # Rows that were not moved, or deleted with a later timestamp, are read without a value, not with another.
                 causes = rows.texts if row[column] is not None else rows.find_doubtful(inserts[0], phase)
                 yield ChangedCell(read, inserts, column, row[column], (*causes, *rows.find_namesakes(read, row)))
@@ -92,7 +98,7 @@ def find_changed_cells(rows: TableRows, phase: str) -> Iterator[ChangedCell]:
 def find_returned_cells(rows: TableRows, phase: str) -> Iterator[ChangedCell]:
     """Yield every cell in the reads of this phase that is back after a DROP of its column, once for each read."""
     drops = rows.certain_column_drops
-    types = _list_exact_types(rows) if drops else {}
+    types = list_exact_types(rows) if drops else {}
     for matched in rows.matched(phase) if types else ():
         read, row, key, inserts = matched
         for column in sorted(types.keys() & drops.keys() & row.keys() - set(key)):
@@ -108,7 +114,7 @@ def find_returned_cells(rows: TableRows, phase: str) -> Iterator[ChangedCell]:
             drop = _find_drop_of_all(drops[column], read, writers)
             if drop is None or any(rows.may_be_renamed(column, insert) for insert in writers):
                 continue
-            doubtful = (*_find_ambiguous_drop(rows, drop, writers), *rows.texts, *rows.find_namesakes(read, row))
+            doubtful = (*find_ambiguous(rows, drop, writers), *rows.texts, *rows.find_namesakes(read, row))
             yield ChangedCell(read, writers, column, value, doubtful, drop)
 
 
@@ -128,19 +134,19 @@ def _find_drop_of_all(
     )
 
 
-def _find_ambiguous_drop(
-    rows: TableRows, drop: PairedOperation, writers: Sequence[PairedOperation]
+def find_ambiguous(
+    rows: TableRows, later: PairedOperation, writers: Sequence[PairedOperation]
 ) -> Sequence[PairedOperation]:
-    """Return the drop if its timestamp may not be later than those of all these writes, or a reload may have brought them back."""
+    """Return a later DROP or write if its timestamp may not be later than those of all these writes, or a reload may have brought them back."""
     notes = rows.evidence.notes
     apart = _CLOCKS_APART_NS if notes.begins_ms is None else _ONE_CLOCK_NS
     is_ambiguous = (
-        drop.argument.get("timestamp") is not None
-        or max(insert.completed or 0 for insert in writers) + apart >= drop.invoked
-        or rows.may_be_put_back(drop)
-        or any(may_be_dated_later(insert, drop, notes) for insert in writers)
+        later.argument.get("timestamp") is not None
+        or max(insert.completed or 0 for insert in writers) + apart >= later.invoked
+        or rows.may_be_put_back(later)
+        or any(may_be_dated_later(insert, later, notes) for insert in writers)
     )
-    return [drop] if is_ambiguous else []
+    return [later] if is_ambiguous else []
 
 
 def find_strange_rows(
@@ -152,14 +158,20 @@ def find_strange_rows(
     texts = tuple(rows.texts)
     drops = [drop for drop in _list_certain_drops(evidence, rows.table) if not rows.may_be_put_back(drop)]
     deletes = [delete for delete in rows.deletes if delete.type == "ok" and not rows.may_be_put_back(delete)]
-    if deletes and _forgets_deletes(rows):
+    if deletes and forgets_deletes(rows):
         deletes = []
     by_key = ByWhere((delete, delete.argument["where"]) for delete in deletes)
     for read, row, _key, inserts in rows.matched(phase) if drops or deletes else ():
         removal = _find_removal(drops, by_key, read, inserts, row)
         if removal is not None:
             views = rows.find_namesakes(read, row)
-            doubtful = (*texts, *_find_misdated(rows, removal, inserts), *_find_moved(rows, removal), *views)
+            doubtful = (
+                *texts,
+                *_find_misdated(rows, removal, inserts),
+                *_find_moved(rows, removal),
+                *_find_behind(read, removal),
+                *views,
+            )
             yield StrangeRow(read, row, inserts, removal, doubtful)
     yield from (replace(one, doubtful=(*one.doubtful, *texts)) for one in _find_unwritten(rows, phase))
 
@@ -173,6 +185,15 @@ def _find_misdated(
     return tuple(insert for insert in inserts if may_be_dated_later(insert, removal, rows.evidence.notes))
 
 
+def _find_behind(read: PairedOperation, removal: PairedOperation) -> Sequence[PairedOperation]:
+    """Return the delete if an index or a view may still list, on some replica, the row that it took."""
+    through = looked_up(read)
+    if through is None or removal.f not in {"delete-row", "truncate"}:
+        return ()
+    is_everywhere = through.subject.kind == "index" and consistency_of(removal) == "ALL"
+    return () if is_everywhere else [removal]
+
+
 def _find_moved(rows: TableRows, removal: PairedOperation) -> Sequence[PairedOperation]:
     """Return the ALTER KEYSPACEs that may have left the row's replicas to be those that the delete did not have to reach."""
     if removal.f != "delete-row" or consistency_of(removal) == "ALL":
@@ -183,7 +204,7 @@ def _find_moved(rows: TableRows, removal: PairedOperation) -> Sequence[PairedOpe
 # ── changed ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _list_exact_types(rows: TableRows) -> Mapping[str, str]:
+def list_exact_types(rows: TableRows) -> Mapping[str, str]:
     """Map each column with a single declared type, whose values can be compared, to that type."""
     declared: dict[str, set[str]] = {}
     renamed_fields = any(
@@ -266,12 +287,12 @@ def _is_removed(insert: PairedOperation, removal: PairedOperation) -> bool:
     return insert.entirely_before(removal) and everywhere
 
 
-def _forgets_deletes(rows: TableRows) -> bool:
+def forgets_deletes(rows: TableRows) -> bool:
     """Check whether a `gc_grace_seconds` was set that may be over: then a deleted row may come back by design."""
     options = (change.argument.get("options") or {} for change in rows.changes)
     graces = [float(str(one["gc_grace_seconds"])) for one in options if "gc_grace_seconds" in one]
     reads = [read.completed or 0 for phase in PHASES for read in rows.reads(phase)]
-    first = min((delete.invoked for delete in rows.deletes), default=0)
+    first = min((delete.invoked for delete in (*rows.deletes, *rows.cell_deletes)), default=0)
     ahead = max((fault.skew_s for fault in rows.evidence.notes.faults), default=0.0)
     return bool(graces) and first + (min(graces) - ahead) * 1e9 <= max(reads, default=0)
 
@@ -304,8 +325,8 @@ def _find_unwritten(rows: TableRows, phase: str) -> Iterator[StrangeRow]:
     renamed = {name for rename in renames for name in (rename["column"], rename["to"])}
     written: dict[tuple[str, ...], frozenset[bytes]] = {}
     parts_of: dict[tuple[str, ...], frozenset[tuple[str, ...]]] = {}  # by the columns of a row: most have the same
-    for read in rows.reads(phase):
-        for row in read.value["rows"] if read.type == "ok" else ():
+    for read in rows.listings(phase):
+        for row in read.value["rows"]:
             shape = tuple(row)
             if shape not in parts_of:
                 shown = {key: tuple(column for column in key if column in row) for key in keys}

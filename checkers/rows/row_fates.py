@@ -2,7 +2,8 @@
 
 A row whose INSERT was acknowledged is *due* in every later read of a final phase that lists it, unless a possible
 operation may have removed it: a DROP of its table or keyspace, unless a reload loaded the row again
-(`schemaquake.checkers.evidence.reloads`), a delete of its key, a DROP of every column it was written to, its time to live. A row is not due either in a table that was dropped and cannot have been created again.
+(`schemaquake.checkers.evidence.reloads`), a delete of its key, a DROP of every column it was written to, its time to live. A DELETE of some of its cells leaves the
+row. A row is not due either in a table that was dropped and cannot have been created again.
 A DROP of unknown outcome explains no lost row of a table that a read still finds and nothing can have created again.
 
 A row that is lost is in *doubt* (`TableRows.find_doubtful`) where an operation may explain it whose part in it is not
@@ -29,13 +30,14 @@ from schemaquake.checkers.ddl_order.reach import Reaches
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.notes import Notes
 from schemaquake.checkers.evidence.operations import PairedOperation
-from schemaquake.checkers.evidence.schema_changes import SchemaObject, can_follow
+from schemaquake.checkers.evidence.schema_changes import SchemaChanges, SchemaObject, can_follow
 from schemaquake.checkers.rows.row_operations import (
     PHASE_ORDER,
     RowOperations,
     consistency_of,
     find_key_columns,
     freeze_columns,
+    looked_up,
     phase_of,
 )
 from schemaquake.harness.model.operation import JSON
@@ -133,7 +135,11 @@ class TableRows:
         self.evidence = evidence
         self.table = table
         self.inserts: Sequence[PairedOperation] = rows.inserts.get(table, ())
-        self.deletes = [delete for delete in rows.deletes.get(table, ()) if delete.possible]
+        possible = [delete for delete in rows.deletes.get(table, ()) if delete.possible]
+        self.deletes = [delete for delete in possible if not delete.argument.get("columns")]
+        """Possible DELETEs of whole rows, and TRUNCATEs."""
+        self.cell_deletes = [delete for delete in possible if delete.argument.get("columns")]
+        """Possible DELETEs of some columns of a row, which leave the row itself."""
         self.keys = {i.index: find_key_columns(evidence.changes, table, i.argument["row"]) for i in self.inserts}
         self.changes = evidence.changes.on(table)
         self.texts = [
@@ -145,6 +151,11 @@ class TableRows:
         self._reads = {
             phase: [_Read(read) for read in finals if phase_of(read) == phase] for phase in ("settled", "restarted")
         }
+        self._lookups = [
+            lookup
+            for lookup in rows.lookups.get(table, ())
+            if lookup.type == "ok" and _is_of(evidence.changes, table, lookup)
+        ]
         self._on_the_way = [
             read for read in rows.reads.get(table, ()) if read.type == "ok" and phase_of(read) not in self._reads
         ]
@@ -170,6 +181,11 @@ class TableRows:
         """Return the reads of a final phase, failed ones included."""
         return [read.operation for read in self._reads[phase]]
 
+    def listings(self, phase: str) -> Sequence[PairedOperation]:
+        """Return the answered reads of a final phase, and the lookups that list rows of this table and of no other."""
+        reads = [read for read in self.reads(phase) if read.type == "ok"]
+        return [*reads, *(lookup for lookup in self._lookups if phase_of(lookup) == phase)]
+
     def key(self, insert: PairedOperation) -> bytes:
         """Return the primary key of an inserted row, with the names of its columns."""
         return self._frozen(insert, self.keys[insert.index])
@@ -186,14 +202,14 @@ class TableRows:
         return bool(columns) and self._frozen(insert, columns) in read.shown(columns)
 
     def matched(self, phase: str) -> Sequence[MatchedRow]:
-        """Return every row that the reads of this phase show, and whose key some INSERT has."""
+        """Return every row that the reads and lookups of this phase show, and whose key some INSERT has."""
         if phase not in self._matched:
             self._matched[phase] = list(self._match_rows(phase))
         return self._matched[phase]
 
     def _match_rows(self, phase: str) -> Iterator[MatchedRow]:
-        for read in self.reads(phase):
-            for row in read.value["rows"] if read.type == "ok" else ():
+        for read in self.listings(phase):
+            for row in read.value["rows"]:
                 for key, inserts in self._by_columns.items():
                     found = inserts.get(freeze_columns(row, key)) if key and row.keys() >= set(key) else None
                     if found:
@@ -303,7 +319,10 @@ class TableRows:
     def _find_dated_later(self, insert: PairedOperation) -> Sequence[PairedOperation]:
         """Return earlier deletes of this row's key that skewed clocks may have given the later timestamp."""
         notes = self.evidence.notes
-        of_key = self._deletes_by_key.of(insert.argument["row"])
+        row = insert.argument["row"]
+        # Of later ones `may_be_dropped` tells which cells they concern.
+        earlier = (delete for delete in self.cell_deletes_by_key.of(row) if not can_follow(delete, insert))
+        of_key = (*self._deletes_by_key.of(row), *earlier)
         return [delete for delete in of_key if may_be_dated_later(delete, insert, notes)]
 
     @cached_property
@@ -311,13 +330,24 @@ class TableRows:
         return ByWhere((delete, delete.argument["where"]) for delete in self.deletes)
 
     @cached_property
+    def cell_deletes_by_key(self) -> ByWhere[PairedOperation]:
+        """The possible DELETEs of some columns, by the rows that they concern."""
+        return ByWhere((delete, delete.argument["where"]) for delete in self.cell_deletes)
+
+    @cached_property
     def _reads_on_the_way(self) -> ByWhere[_Read]:
         return ByWhere((read, read.where) for read in map(_Read, self._on_the_way))
 
     def may_be_dropped(self, column: str, insert: PairedOperation) -> bool:
-        """Check whether a possible DROP or RENAME of the column can have come after this row was written."""
-        return self.may_be_renamed(column, insert) or any(
-            can_follow(change, insert) for change in self._column_drops if change.argument["column"] == column
+        """Check whether a possible DROP or RENAME of the column, or a DELETE of this cell, can have come after this row was written."""
+        return (
+            self.may_be_renamed(column, insert)
+            or any(can_follow(change, insert) for change in self._column_drops if change.argument["column"] == column)
+            or any(
+                can_follow(delete, insert)
+                for delete in self.cell_deletes_by_key.of(insert.argument["row"])
+                if column in delete.argument["columns"]
+            )
         )
 
     def may_be_renamed(self, column: str, insert: PairedOperation) -> bool:
@@ -509,6 +539,17 @@ def overlaps(write: PairedOperation, read: PairedOperation) -> bool:
     """Check that any replicas that acknowledged the write must share one with any that answered the read."""
     written_at, read_at = consistency_of(write), consistency_of(read)
     return written_at == "ALL" or read_at == "ALL" or (written_at in _QUORUMS and read_at in _QUORUMS)
+
+
+def _is_of(changes: SchemaChanges, table: SchemaObject, lookup: PairedOperation) -> bool:
+    """Check that nothing but this table, or a view of it, can have had the name that a lookup reads."""
+    through = looked_up(lookup)
+    if through is None or through.subject.kind == "index":
+        return True
+    keyspace, name = through.subject.keyspace, through.subject.name
+    bases = {create.argument["base"] for create in changes.creates(through.subject)}
+    is_alone = not changes.creates(SchemaObject("table", keyspace, name)) and not changes.texts(keyspace)
+    return bases == {table.name} and is_alone
 
 
 def _may_touch_rows(statement: PairedOperation, table: SchemaObject) -> bool:

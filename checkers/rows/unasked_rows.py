@@ -1,7 +1,7 @@
 """Unasked rows: a read that lists rows of another key than was asked for, more of a key than were ever written, or what was refused.
 
-Judges each read of a table, of every phase and level. A row whose column differs from the value that the read asked for comes from no
-table. Of a read that names a part of the primary key alone, no more rows have one value of it than INSERTs may have written; that is
+Judges each read of a table, of every phase and level. A row whose column differs from the value that the read, or a lookup through an index
+or a view, asked for comes from no table. Of a read that names a part of the primary key alone, no more rows have one value of it than INSERTs may have written; that is
 judged where the key is known and nothing but INSERTs can have written rows; there a row, and an integer in it, must also come from an
 INSERT that was not refused, and a row from one that had begun before the read was answered. Columns of the key go by the names that they were created with, where no two of them can have had one name. All are doubts: an answer shows no cause, and a refusal may have been classified wrongly.
 """
@@ -27,7 +27,8 @@ __all__ = ["find_unasked"]
 def find_unasked(evidence: Evidence, operations: RowOperations, table: SchemaObject) -> Iterator[Doubt]:
     """Yield at most one doubt of each kind about a table, for the first such read."""
     reads = [read for read in operations.reads.get(table, ()) if read.type == "ok"]
-    other = next((read for read in reads if _lists_another_key(read)), None)
+    lookups = [lookup for lookup in operations.lookups.get(table, ()) if lookup.type == "ok"]
+    other = next((read for read in (*reads, *lookups) if _lists_another_key(read)), None)
     if other is not None:
         text = f"op {other.index} asked for {dict(other.argument['where'])} and lists rows that are not"
         yield Doubt("undecided", text, (table.key,))

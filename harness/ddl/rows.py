@@ -92,7 +92,7 @@ def delete_row(
     consistency: str,
     columns: Sequence[str] | None = None,
 ) -> Invoke:
-    """DELETE the row whose primary key is `where`, or these columns of it. Checkers take either for the whole row's end."""
+    """DELETE the row whose primary key is `where`, or these columns of it, which leaves the row."""
     value: dict[str, Any] = {"keyspace": keyspace, "table": table, "where": dict(where), "consistency": consistency}
     if columns is not None:
         value["columns"] = list(columns)

@@ -180,3 +180,76 @@ def test_a_lookup_is_no_read_of_its_table() -> None:
     history = events(*SETUP, *INDEX, *insert(), *lookup("index"))
     assert "read-rows" in history["f"].to_pylist()
     assert found(judge("index", insert(), lookup("index"))) == []
+
+
+def delete(kind: str = "delete-row", *, at: int = 20, level: str = "ALL", end: str = "ok") -> list[str]:
+    return call(at, kind, "k.t", {"where": {"k": 2} if kind == "delete-row" else {}, "consistency": level}, end)
+
+
+SECOND = {"k": 2, "c": 7}
+
+
+@pytest.mark.parametrize("kind", KIND)
+@pytest.mark.parametrize(
+    ("row", "anomaly"),
+    [
+        pytest.param({"k": 2, "c": 7}, "resurrected-rows", id="a row that nothing wrote"),
+        pytest.param({"k": 3, "c": 7}, "lost-rows", id="a value that its row never had"),
+    ],
+)
+def test_a_lookup_lists_nothing_but_rows_of_its_table(kind: str, row: dict[str, int], anomaly: str) -> None:
+    others = [*insert(), *insert(12, k=3, c=8), *read(ROW, {"k": 3, "c": 8})]
+    assert found(judge(kind, others, lookup(kind, ROW, row))) == [anomaly]
+    assert found(judge(kind, others, lookup(kind, ROW))) == []
+
+
+@pytest.mark.parametrize("kind", KIND)
+def test_a_row_that_was_written_over_since_may_be_one_of_an_older_replica(kind: str) -> None:
+    assert found(judge(kind, insert(12, k=2, c=7), insert(14, k=2, c=8), lookup(kind, SECOND))) == []
+
+
+@pytest.mark.parametrize("kind", KIND)
+def test_a_row_with_another_value_than_was_asked_for_is_a_doubt(kind: str) -> None:
+    verdict = judge(kind, insert(12, k=2, c=8), read({"k": 2, "c": 8}), lookup(kind, {"k": 2, "c": 8}))
+    assert (verdict.valid, [doubt.kind for doubt in verdict.doubts]) == ("unknown", ["undecided"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "removal", "valid"),
+    [
+        pytest.param("index", delete(), False, id="index - deleted on all replicas"),
+        pytest.param("index", delete(level="QUORUM"), "unknown", id="index - a replica may lack the delete"),
+        pytest.param("view", delete(), "unknown", id="view - it may be behind"),
+        pytest.param("view", delete("truncate"), "unknown", id="view - truncated"),
+        pytest.param("index", delete(end="info"), True, id="index - perhaps deleted"),
+    ],
+)
+def test_a_lookup_lists_no_row_that_was_deleted(kind: str, removal: list[str], valid: bool | str) -> None:
+    writing = [text.replace("QUORUM", "ALL") for text in insert(12, k=2)]
+    verdict = judge(kind, writing, removal, lookup(kind, SECOND))
+    assert verdict.valid == valid
+    assert set(found(verdict)) <= {"resurrected-rows"}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(["@7 p93 n1 invoke create-table k.w k:int* c:int", "@8 p93 n1 info"], id="a table of its name"),
+        pytest.param(
+            ['@7 p93 n1 invoke create-view k.w {"base": "u", "primary_key": ["c", "k"]}', "@8 p93 n1 info"],
+            id="a view of another table",
+        ),
+    ],
+)
+def test_a_lookup_that_may_have_read_something_else_says_nothing_of_the_table(other: list[str]) -> None:
+    assert found(judge("view", other, insert(), read(ROW), lookup("view", ROW, SECOND))) == []
+    assert found(judge("view", insert(), read(ROW), lookup("view", ROW, SECOND))) == ["resurrected-rows"]
+
+
+def test_a_null_in_a_view_that_may_have_been_built_of_a_part_of_the_row_is_none() -> None:
+    both = call(10, "insert", "k.t", {"row": {"k": 1, "c": 7, "v": "a"}, "consistency": "QUORUM", "phase": "racing"})
+    asked = {"columns": ["k", "v"], "consistency": "ALL", "phase": "settled", "where": {"c": 7}, "base": "t"}
+    shown = call(LATE, "read-rows", "k.w", asked, 'ok {"rows": [{"k": 1, "v": null}]}')
+    assert found(judge("view", both, shown)) == []
+    altered = [text.replace("null", '"b"') for text in shown]
+    assert found(judge("view", both, altered)) == ["lost-rows"]

@@ -1,0 +1,140 @@
+"""Overwritten cells: a cell that reads as an older value than the one that an acknowledged write left in it.
+
+Judges the final reads of one table by key. A value is overwritten if every write of it to its row had ended before an acknowledged INSERT
+of another value, or an acknowledged DELETE of that cell, began; the read began after that one was acknowledged, and one of the replicas that
+answered it must have had it. Not judged: columns that may have been dropped or renamed since, rows that may have been removed since, nulls
+that were written, collections and user-defined types, and deleted cells where `gc_grace_seconds` may be over. Servers go by timestamps:
+`schemaquake.checkers.rows.row_contents.find_ambiguous` says where they may contradict the order of the clients.
+Finds: `lost-rows`, one for each phase. Source: the seeds' "no acknowledged write is lost".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from schemaquake.checkers.evidence.operations import PairedOperation
+from schemaquake.checkers.findings.argument import Argument
+from schemaquake.checkers.findings.catalogue import anomaly
+from schemaquake.checkers.findings.explanation import listing, phase_text
+from schemaquake.checkers.findings.limits import LIMITS
+from schemaquake.checkers.rows.row_contents import find_ambiguous, forgets_deletes, list_exact_types
+from schemaquake.checkers.rows.row_fates import MatchedRow, TableRows, overlaps
+from schemaquake.checkers.rows.row_operations import consistency_of, looked_up
+from schemaquake.checkers.rows.same_values import same_value
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.verdict import Anomaly, Doubt
+
+__all__ = ["find_overwritten"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Overwritten:
+    """A cell with a value that `writers` wrote before `later` wrote or deleted it; `doubtful` are operations that may be why."""
+
+    read: PairedOperation
+    column: str
+    value: JSON
+    writers: tuple[PairedOperation, ...]
+    later: PairedOperation
+    doubtful: tuple[PairedOperation, ...]
+
+
+def find_overwritten(rows: TableRows, phases: Sequence[str]) -> Iterator[Anomaly | Doubt]:
+    """Yield the overwritten cells that the reads of each phase show, or a doubt."""
+    types = list_exact_types(rows) if len(rows.inserts) > 1 or rows.cell_deletes else {}
+    for phase in phases if types else ():
+        found = [cell for matched in rows.matched(phase) for cell in _in_row(rows, matched, types, phase)]
+        doubtful = [cell for cell in found if cell.doubtful]
+        if doubtful:
+            causes = listing(
+                f"op {index}" for index in sorted({one.index for one in doubtful[0].doubtful})[: LIMITS.named]
+            )
+            text = f"{phase_text(phase)} {len(doubtful)} cells read as an older value than was written last, and {causes} may be why"
+            yield Doubt("undecided", text, (rows.table.key,))
+        certain = [cell for cell in found if not cell.doubtful]
+        if certain:
+            yield _report(rows, phase, certain)
+
+
+def _in_row(rows: TableRows, matched: MatchedRow, types: Mapping[str, str], phase: str) -> Iterator[_Overwritten]:
+    read, row, key, inserts = matched
+    if looked_up(read) is not None:
+        return
+    for column in sorted(types.keys() & row.keys() - set(key)):
+        value, cql_type = row[column], types[column]
+        if value is None or isinstance(value, (list, dict)):
+            continue
+        writers = tuple(insert for insert in inserts if _writes(insert, column, value, cql_type))
+        later = next(
+            (one for one in _later_writes(rows, matched, column) if _replaces(one, writers, column, value, cql_type)),
+            None,
+        )
+        if later is None or not any(insert.type == "ok" for insert in writers):
+            continue
+        # A move of replicas, or a change under way, may be why a read misses either write.
+        around = {one.index: one for writer in writers for one in rows.find_doubtful(writer, phase)}
+        doubtful = (
+            *find_ambiguous(rows, later, writers),
+            *around.values(),
+            *rows.texts,
+            *rows.find_namesakes(read, row),
+        )
+        yield _Overwritten(read, column, value, writers, later, doubtful)
+
+
+def _writes(insert: PairedOperation, column: str, value: JSON, cql_type: str) -> bool:
+    written = insert.argument["row"].get(column)
+    return written is not None and same_value(value, written, cql_type=cql_type, nulls_match=True)
+
+
+def _later_writes(rows: TableRows, matched: MatchedRow, column: str) -> Iterator[PairedOperation]:
+    """Yield the acknowledged writes and deletes of a cell whose effect the read must show, as nothing can have undone them."""
+    for insert in matched.inserts:
+        is_written = insert.type == "ok" and insert.argument["row"].get(column) is not None
+        is_owed = insert.entirely_before(matched.read) and rows.must_meet(insert, matched.read)
+        if is_written and is_owed and not (rows.may_be_gone(insert) or rows.may_be_dropped(column, insert)):
+            yield insert
+    renamed = any(rows.may_be_renamed(column, insert) for insert in matched.inserts)
+    for delete in () if renamed or forgets_deletes(rows) else rows.cell_deletes_by_key.of(matched.row):
+        is_deleted = delete.type == "ok" and column in delete.argument["columns"]
+        if is_deleted and delete.entirely_before(matched.read) and overlaps(delete, matched.read):
+            yield delete
+
+
+def _replaces(
+    later: PairedOperation, writers: Sequence[PairedOperation], column: str, value: JSON, cql_type: str
+) -> bool:
+    """Tell if a write or delete left another value in a cell than these wrote, and began after all of them."""
+    return (later.f != "insert" or not _writes(later, column, value, cql_type)) and all(
+        writer.entirely_before(later) for writer in writers
+    )
+
+
+def _report(rows: TableRows, phase: str, cells: Sequence[_Overwritten]) -> Anomaly:
+    first = cells[0]
+    writes = {one.index: one for cell in cells for one in (*cell.writers, cell.later)}
+    places = {(cell.writers[0].index, cell.column) for cell in cells}
+    return anomaly(
+        "lost-rows",
+        objects=[rows.table.key],
+        nodes=(cell.read.node for cell in cells if cell.read.node),
+        ops=sorted(writes)[: LIMITS.operations],
+        evidence={
+            "kind": "overwritten",
+            "phase": phase,
+            "lost": len(places),
+            "columns": sorted({cell.column for cell in cells}),
+            "examples": [
+                {"op": cell.later.index, "column": cell.column, "read": cell.value, "read_op": cell.read.index}
+                for cell in cells[: LIMITS.examples]
+            ],
+        },
+        explanation=Argument(
+            [first.writers[0], first.later],
+            f"every write of this value had ended before T2 began, and T2, which was acknowledged, left another one in {first.column}: "
+            "a later read must not show the older one.",
+            f"{phase_text(phase)} a read at {consistency_of(first.read)} through {first.read.node} (op {first.read.index}) "
+            f"shows {first.column} = {first.value}. The same holds for {len(places)} cells of {rows.table.key}.",
+        ),
+    )

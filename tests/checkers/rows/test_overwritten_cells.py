@@ -1,0 +1,142 @@
+"""A cell reads as what was written last, not as what was there before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from histories import judged
+
+from schemaquake.checkers.rows.acked_rows import AckedRows
+from schemaquake.harness.model.verdict import Verdict
+
+PLANNED = (
+    '@0 -- info run-planned {"restart": "none", "logs": [], "pull_delay_s": 0, "utc": "2026-11-28T10:00:00.000+00:00"}'
+)
+ELSEWHERE = PLANNED.replace(', "utc": "2026-11-28T10:00:00.000+00:00"', "")
+SETUP = (
+    "@1 p90 n1 invoke create-keyspace k",
+    "@2 p90 n1 ok",
+    "@3 p91 n1 invoke create-table k.t k:int* v:text c:int",
+    "@4 p91 n1 ok",
+)
+EVERYWHERE = ("@90000 settled n1,n2,n3 keyspace k",)
+
+
+def insert(
+    at: int, row: str, *, outcome: str = "ok", node: str = "n1", ended_at: int = 0, level: str = "QUORUM"
+) -> list[str]:
+    value = f'{{"row": {row}, "consistency": "{level}", "phase": "racing"}}'
+    return [f"@{at} p{at} {node} invoke insert k.t {value}", f"@{ended_at or at + 1} p{at} {node} {outcome}"]
+
+
+def change(at: int, what: str, *, outcome: str = "ok") -> list[str]:
+    return [f"@{at} p{at} n2 invoke {what}", f"@{at + 1} p{at} n2 {outcome}"]
+
+
+def delete(at: int, *, columns: str = '["c"]', outcome: str = "ok", level: str = "QUORUM") -> list[str]:
+    return change(
+        at, f'delete-row k.t {{"where": {{"k": 1}}, "consistency": "{level}", "columns": {columns}}}', outcome=outcome
+    )
+
+
+def read(row: str, *, at: int = 95_000, consistency: str = "ALL") -> list[str]:
+    value = f'"consistency": "{consistency}", "phase": "settled", "columns": ["k", "v", "c"], "where": {{}}'
+    return [f"@{at} p{at} n3 invoke read-rows k.t {{{value}}}", f'@{at + 1} p{at} n3 ok {{"rows": [{row}]}}']
+
+
+FIRST = insert(1000, '{"k": 1, "v": "a", "c": 3}')
+SECOND = insert(3000, '{"k": 1, "c": 5}', node="n2")
+OLDER = read('{"k": 1, "v": "a", "c": 3}')
+NEWER = read('{"k": 1, "v": "a", "c": 5}')
+EMPTY = read('{"k": 1, "v": "a", "c": null}')
+
+
+def judge(*steps: Sequence[str], plan: str = PLANNED) -> Verdict:
+    lines = [plan, *SETUP, *(line for step in steps for line in step)]
+    return AckedRows().check(judged(lines, EVERYWHERE), limit_s=5)
+
+
+@pytest.mark.parametrize(
+    "later", [pytest.param(SECOND, id="insert"), pytest.param(delete(3000), id="delete of the cell")]
+)
+def test_a_value_that_was_written_over_or_deleted_is_lost_data(later):
+    (found,) = judge(FIRST, later, OLDER).anomalies
+    assert (found.type, found.objects, found.nodes) == ("lost-rows", ("k.t",), ("n3",))
+    assert found.evidence["kind"] == "overwritten"
+    assert (found.evidence["lost"], found.evidence["columns"]) == (1, ["c"])
+    assert found.evidence["examples"] == [{"op": 7, "column": "c", "read": 3, "read_op": 9}]
+    assert "a later read must not show the older one" in found.explanation
+
+
+@pytest.mark.parametrize(
+    ("later", "shown"),
+    [
+        pytest.param(SECOND, NEWER, id="the last value"),
+        pytest.param(insert(3000, '{"k": 1, "c": 5}', outcome="info timed out"), OLDER, id="perhaps not written over"),
+        pytest.param(insert(3000, '{"k": 1, "c": 5}', outcome="fail refused"), OLDER, id="refused"),
+        pytest.param(insert(3000, '{"k": 1, "c": 3}', node="n2"), OLDER, id="the same value again"),
+        pytest.param(insert(3000, '{"k": 1, "v": "a"}', node="n2"), OLDER, id="another column"),
+        pytest.param(
+            insert(3000, '{"k": 2, "c": 5}', node="n2"),
+            read('{"k": 1, "v": "a", "c": 3}, {"k": 2, "v": null, "c": 5}'),
+            id="another row",
+        ),
+        pytest.param(insert(999, '{"k": 1, "c": 5}', ended_at=3000), OLDER, id="written at the same time"),
+        pytest.param([*SECOND, *insert(4000, '{"k": 1, "c": 3}')], OLDER, id="written back"),
+        pytest.param(
+            [*SECOND, *insert(4000, '{"k": 1, "c": 3}', outcome="info timed out")], OLDER, id="perhaps written back"
+        ),
+        pytest.param(
+            insert(3000, '{"k": 1, "c": 5}', level="ONE"),
+            read('{"k": 1, "v": "a", "c": 3}', consistency="QUORUM"),
+            id="levels without a common replica",
+        ),
+        pytest.param(delete(3000), EMPTY, id="the cell is gone and the row is there"),
+        pytest.param(delete(3000, columns='["v"]'), read('{"k": 1, "v": null, "c": 3}'), id="another cell"),
+        pytest.param(delete(3000, outcome="info timed out"), OLDER, id="perhaps deleted"),
+        pytest.param([*delete(3000), *insert(4000, '{"k": 1, "c": 3}')], OLDER, id="written again"),
+        pytest.param(
+            [*SECOND, *change(4000, "drop-column k.t c", outcome="info timed out")], OLDER, id="perhaps dropped"
+        ),
+    ],
+)
+def test_its_twins_are_legal(later, shown):
+    verdict = judge(FIRST, later, shown)
+    assert (verdict.valid, verdict.anomalies) == (True, ())
+
+
+@pytest.mark.parametrize(
+    ("later", "plan"),
+    [
+        pytest.param(SECOND, ELSEWHERE, id="clocks of other machines"),
+        pytest.param(insert(1050, '{"k": 1, "c": 5}', node="n2"), PLANNED, id="a moment later"),
+        pytest.param(delete(1050), PLANNED, id="deleted a moment later"),
+    ],
+)
+def test_where_clocks_may_say_otherwise_it_is_a_doubt(later, plan):
+    verdict = judge(FIRST, later, OLDER, plan=plan)
+    assert (verdict.valid, [doubt.kind for doubt in verdict.doubts]) == ("unknown", ["undecided"])
+
+
+def test_a_row_that_is_gone_although_one_cell_of_it_was_deleted_is_lost():
+    lines = [PLANNED, *SETUP, *FIRST, *delete(3000), *read("")]
+    remembering = ('settled n1,n2,n3 version v {"memory": "statements"}',)
+    (found,) = AckedRows().check(judged(lines, [*EVERYWHERE, *remembering]), limit_s=5).anomalies
+    assert (found.type, found.evidence["kind"]) == ("lost-rows", "missing")
+
+
+def test_a_row_without_a_marker_goes_with_its_last_cell():
+    value = '{"row": {"k": 1, "c": 3}, "consistency": "QUORUM", "phase": "racing", "form": "update", "key": ["k"]}'
+    verdict = judge(change(1000, f"insert k.t {value}"), delete(3000), read(""))
+    assert (verdict.valid, verdict.anomalies) == (True, ())
+
+
+def test_a_deleted_cell_may_be_back_when_its_grace_is_over():
+    short = 'alter-options k.t {"options": {"gc_grace_seconds": 1}}'
+    assert judge(FIRST, change(2000, short), delete(3000), OLDER).anomalies == ()
+
+
+def test_a_write_that_ended_after_the_read_began_is_not_owed():
+    late = insert(94_999, '{"k": 1, "c": 5}', ended_at=95_003)
+    assert judge(FIRST, late, OLDER).anomalies == ()
