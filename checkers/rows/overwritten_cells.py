@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
-from schemaquake.checkers.findings.explanation import listing, phase_text
+from schemaquake.checkers.findings.explanation import counted, listing, phase_text
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.rows.row_contents import find_ambiguous, forgets_deletes, list_exact_types
 from schemaquake.checkers.rows.row_fates import MatchedRow, TableRows, overlaps
@@ -50,7 +50,7 @@ def find_overwritten(rows: TableRows, phases: Sequence[str]) -> Iterator[Anomaly
             causes = listing(
                 f"op {index}" for index in sorted({one.index for one in doubtful[0].doubtful})[: LIMITS.named]
             )
-            text = f"{phase_text(phase)} {len(doubtful)} cells read as an older value than was written last, and {causes} may be why"
+            text = f"{phase_text(phase)} {counted(len(doubtful), 'cell reads', 'cells read')} as an older value than was written last, and {causes} may be why"
             yield Doubt("undecided", text, (rows.table.key,))
         certain = [cell for cell in found if not cell.doubtful]
         if certain:
@@ -135,6 +135,6 @@ def _report(rows: TableRows, phase: str, cells: Sequence[_Overwritten]) -> Anoma
             f"every write of this value had ended before T2 began, and T2, which was acknowledged, left another one in {first.column}: "
             "a later read must not show the older one.",
             f"{phase_text(phase)} a read at {consistency_of(first.read)} through {first.read.node} (op {first.read.index}) "
-            f"shows {first.column} = {first.value}. The same holds for {len(places)} cells of {rows.table.key}.",
+            f"shows {first.column} = {first.value}. The same holds for {counted(len(places), 'cell')} of {rows.table.key}.",
         ),
     )
