@@ -123,6 +123,9 @@ class GossipedRing:
         """Tell of a node, this one or a dead one: to all at once, or by gossip."""
         self._look_at_change(node, name, status)
         self._stamp += 1
+        before = _known(node).get(name)
+        if self.rows is not None and before is not None:
+            self.rows.tells(node, name, self._stamp, before.stamp)
         told = {name: status._replace(stamp=self._stamp)}
         self._learn(node, told)
         for other in (self._at_once or {}).values():
@@ -184,6 +187,8 @@ class GossipedRing:
         self._look_at_schema(node)
         if joins.replaces == node.name:
             yield from self._take_own_place(node)
+            if self.rows is not None:
+                self.rows.comes_back(node)
             return
         self._refuse_beside_others(node)
         dead = _known(node).get(joins.replaces or "")

@@ -780,6 +780,9 @@ class RingInvariants:
             if move is None or move.done != step[1]:
                 text = f"{node.name} carries entry {number} out, and {step[0]} has not {step[1]} steps behind it"
                 self._report(node, "a step is taken once", text)
+        if after.version <= before.version and after != before:
+            text = f"{node.name} carries entry {number} out, and goes from version {before.version} to {after.version}"
+            self._report(node, "a state of the ring has a later version", text)
         if len(after.moves) > 1:
             text = f"{' and '.join(move.node for move in after.moves)} are changing after entry {number} on {node.name}"
             self._report(node, "one change of the ring at a time", text)

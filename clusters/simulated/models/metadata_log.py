@@ -827,8 +827,13 @@ class MetadataLog:
         if is_silent:
             server.gossip.begin()
         life.is_outside = False
+        self._look_at_end_of_start(node, takes_own_place=takes_own_place)
+
+    def _look_at_end_of_start(self, node: Node, *, takes_own_place: bool) -> None:
         if self._invariants is not None and "peer-gap" not in self.flaws:
             self._invariants.goes_up(node)
+        if self._rows is not None and takes_own_place:
+            self._rows.comes_back(node)
 
     def _look_at_start(self, node: Node, metadata: Metadata, invariants: LogInvariants) -> None:
         """Have it looked at what a node that starts has on its disk."""

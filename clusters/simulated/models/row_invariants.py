@@ -70,6 +70,8 @@ class RowInvariants:
         """By node its present server, and factor and end of each range that was streamed to it."""
         self._taken: dict[str, set[tuple[Copies, int]]] = {}
         """By node factor and end of each range that was ever streamed to it."""
+        self._own_places: dict[str, Any] = {}
+        """By node its last server that has looked for all that it should have, after it had lost its disk."""
         self._version = -1
         """The version of the latest ring whose readers were looked at."""
 
@@ -215,14 +217,27 @@ class RowInvariants:
 
     def has_own_place(self, node: Node, ring: Topology, schema: Schema) -> None:
         """Take note of a node with an empty disk that is about to be read from; `schema` is what it had to stream rows for when it began."""
+        self._own_places[node.name] = node.server
         for factor in dict.fromkeys(keyspace.replication_factor for keyspace in schema.values()):
             self.took_own_place(node, ring, factor)
+
+    def comes_back(self, node: Node) -> None:
+        """Take note of a node with a disk that was empty, whose start has come to its end: it has its rows (`has_own_place`)."""
+        if self._own_places.get(node.name) is not node.server:
+            text = f"{node.name} has streamed nothing since it lost its disk"
+            self._report(node, "who takes its own place has its ranges", text)
 
     def changes(self, node: Node, subject: str, others: Sequence[str]) -> None:
         """Take note of a change of the ring that a node begins to tell of, while these other ones are under way."""
         if others:
             text = f"{node.name} begins with {subject}, while {', '.join(others)} is changing"
             self._report(node, "one change of the ring at a time", text)
+
+    def tells(self, node: Node, subject: str, stamp: int, before: int) -> None:
+        """Take note of news of a node with the stamp that others compare, and the stamp of what was known of it before."""
+        if stamp <= before:
+            text = f"{node.name} tells of {subject} by {stamp}, and {before} is known"
+            self._report(node, "news of a node are later than those before", text)
 
     def settles(self, node: Node, subject: str, *, is_changing: bool) -> None:
         """Take note of a node that is about to have its place; `is_changing`: to the others it comes, moves or leaves until then, so that they write to it."""

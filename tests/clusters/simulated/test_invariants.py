@@ -604,6 +604,16 @@ def test_who_died_as_it_joined_is_forgotten():
     assert said(nodes) == ["who died as it joined is forgotten"]
 
 
+@pytest.mark.parametrize(("version", "breaches"), [(6, []), (5, ["a state of the ring has a later version"])])
+def test_a_state_of_the_ring_has_a_later_version(version, breaches):
+    nodes, seen = ring_invariants(NAMES)
+    before = ring_of(*NAMES, version=5)
+    seen.ordered(nodes["n1"], "g", 9, before, before, None)  # a request, or a fence
+    assert said(nodes) == []
+    seen.ordered(nodes["n1"], "g", 10, before, before.registered(version, "n4", "id-n4"), None)
+    assert said(nodes) == breaches
+
+
 def test_a_step_of_a_change_that_has_ended_is_not_taken():
     nodes, seen = ring_invariants(NAMES)
     seen.ordered(nodes["n1"], "g", 9, ring_of(*NAMES), ring_of(*NAMES), ("n2", 2))
@@ -1275,6 +1285,25 @@ def test_rows_are_streamed_from_enough_replicas(sources, target, factor, is_brok
     transfer = Transfer(factor, span, target, sources, is_strict=False, readers=sources)
     RowInvariants(list(nodes.values()), Breaches()).streams_from(nodes["n4"], transfer, sources)
     assert said(nodes) == (["rows are streamed from enough replicas"] if is_broken else [])
+
+
+@pytest.mark.parametrize(("has_looked", "breaches"), [(True, []), (False, ["who takes its own place has its ranges"])])
+def test_who_takes_its_own_place_comes_back_when_it_has_it(has_looked, breaches):
+    nodes = rows_on(())
+    seen = RowInvariants(list(nodes.values()), Breaches())
+    nodes["n1"].server = SimpleNamespace(number=1)
+    seen.has_own_place(nodes["n1"], even_topology(NAMES, dict.fromkeys(NAMES, "")), {})
+    if not has_looked:
+        nodes["n1"].server = SimpleNamespace(number=2)
+    seen.comes_back(nodes["n1"])
+    assert said(nodes) == breaches
+
+
+@pytest.mark.parametrize(("stamp", "breaches"), [(4, []), (3, ["news of a node are later than those before"])])
+def test_news_of_a_node_are_later_than_those_before(stamp, breaches):
+    nodes = rows_on(())
+    RowInvariants(list(nodes.values()), Breaches()).tells(nodes["n1"], "n2", stamp, 3)
+    assert said(nodes) == breaches
 
 
 @pytest.mark.parametrize(("ends", "breaches"), [((5, 9), []), ((5,), ["who is to be read from has its ranges"])])
