@@ -9,7 +9,7 @@ the reads of that phase show), `resurrected-rows`, `missing-from-index`, `missin
 `resurrected-cells`. All such rows of one table are one finding.
 
 Unknown: a table with rows that must be there, none of which any final read could show; a read while statements race that lacks a row
-which must be there.
+which must be there, or shows one that must not.
 Source: CEP-21, "Racing CREATE TABLE statements" (one of the tables has to discard its data); the 0.7 document, "Handling
 Failure" (an instant database); CASSANDRA-5202.
 """
@@ -32,7 +32,7 @@ from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import counted, listing, phase_text
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.rows.lookups import find_unlisted
-from schemaquake.checkers.rows.overwritten_cells import find_overwritten
+from schemaquake.checkers.rows.overwritten_cells import find_outdated_on_the_way, find_overwritten
 from schemaquake.checkers.rows.repeated_rows import find_repeated
 from schemaquake.checkers.rows.row_contents import (
     ChangedCell,
@@ -85,6 +85,7 @@ def _find(evidence: Evidence, rows: RowOperations) -> Findings:
         findings = [
             *_find_missing(table_rows, phases),
             *_find_missing_on_the_way(table_rows),
+            *find_outdated_on_the_way(table_rows),
             *_find_changed(table_rows, phases),
             *_find_returned(table_rows, phases),
             *find_overwritten(table_rows, phases),

@@ -5,6 +5,7 @@ of another value, or an acknowledged DELETE of that cell, began; the read began 
 answered it must have had it. Not judged: columns that may have been dropped or renamed since, rows that may have been removed since, nulls
 that were written, collections and user-defined types, and deleted cells where `gc_grace_seconds` may be over. Servers go by timestamps:
 `schemaquake.checkers.rows.row_contents.find_ambiguous` says where they may contradict the order of the clients.
+Reads before the final phases are judged alike, and for rows that were deleted as a whole, but are doubts: changes are under way meanwhile.
 Finds: `lost-rows`, one for each phase. Source: the seeds' "no acknowledged write is lost".
 """
 
@@ -25,7 +26,7 @@ from schemaquake.checkers.rows.same_values import same_value
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.verdict import Anomaly, Doubt
 
-__all__ = ["find_overwritten"]
+__all__ = ["find_outdated_on_the_way", "find_overwritten"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,38 @@ def find_overwritten(rows: TableRows, phases: Sequence[str]) -> Iterator[Anomaly
             yield _report(rows, phase, certain)
 
 
-def _in_row(rows: TableRows, matched: MatchedRow, types: Mapping[str, str], phase: str) -> Iterator[_Overwritten]:
+def find_outdated_on_the_way(rows: TableRows) -> Iterator[Doubt]:
+    """Yield a doubt if a read while statements raced shows a row after its DELETE, or a cell after it was written over.
+
+    Left out: tables whose replicas may have moved, that may have been dropped, or that statements in free text concern.
+    """
+    if rows.moves or rows.texts or rows.may_be_dropped_as_a_whole():
+        return
+    types = list_exact_types(rows)
+    for matched in rows.matched(None):
+        later = _find_delete(rows, matched)
+        replaced = None if later else next(_in_row(rows, matched, types, None), None)
+        later = later or (None if replaced is None or replaced.doubtful else replaced.later)
+        if later is not None:
+            text = f"op {matched.read.index} shows what op {later.index}, which was acknowledged before at a level that binds it, had taken away"
+            yield Doubt("undecided", text, (rows.table.key,))
+            return
+
+
+def _find_delete(rows: TableRows, matched: MatchedRow) -> PairedOperation | None:
+    """Find an acknowledged DELETE of a row that came after every write of it, and that a read must have met."""
+    read, row, _key, inserts = matched
+    for delete in () if forgets_deletes(rows) else rows.deletes_by_key.of(row):
+        is_binding = delete.f == "delete-row" and delete.type == "ok" and overlaps(delete, read)
+        is_between = delete.entirely_before(read) and all(insert.entirely_before(delete) for insert in inserts)
+        if is_binding and is_between and not find_ambiguous(rows, delete, inserts):
+            return delete
+    return None
+
+
+def _in_row(
+    rows: TableRows, matched: MatchedRow, types: Mapping[str, str], phase: str | None
+) -> Iterator[_Overwritten]:
     read, row, key, inserts = matched
     if looked_up(read) is not None:
         return
@@ -73,7 +105,7 @@ def _in_row(rows: TableRows, matched: MatchedRow, types: Mapping[str, str], phas
         if later is None or not any(insert.type == "ok" for insert in writers):
             continue
         # A move of replicas, or a change under way, may be why a read misses either write.
-        around = {one.index: one for writer in writers for one in rows.find_doubtful(writer, phase)}
+        around = {one.index: one for writer in writers if phase for one in rows.find_doubtful(writer, phase)}
         doubtful = (
             *find_ambiguous(rows, later, writers),
             *around.values(),

@@ -175,14 +175,19 @@ class TableRows:
         self._column_drops = [change for change in self.changes if change.f == "drop-column"]
         self._parts: dict[tuple[int, tuple[str, ...]], bytes] = {}
         self._gone: dict[int, bool] = {}
-        self._matched: dict[str, Sequence[MatchedRow]] = {}
+        self._matched: dict[str | None, Sequence[MatchedRow]] = {}
 
     def reads(self, phase: str) -> Sequence[PairedOperation]:
         """Return the reads of a final phase, failed ones included."""
         return [read.operation for read in self._reads[phase]]
 
-    def listings(self, phase: str) -> Sequence[PairedOperation]:
-        """Return the answered reads of a final phase, and the lookups that list rows of this table and of no other."""
+    def listings(self, phase: str | None) -> Sequence[PairedOperation]:
+        """Return the answered reads of a final phase, and the lookups that list rows of this table and of no other.
+
+        None: the reads before the final phases, without lookups.
+        """
+        if phase is None:
+            return self._on_the_way
         reads = [read for read in self.reads(phase) if read.type == "ok"]
         return [*reads, *(lookup for lookup in self._lookups if phase_of(lookup) == phase)]
 
@@ -201,13 +206,13 @@ class TableRows:
         columns = read.shared(self.keys[insert.index])
         return bool(columns) and self._frozen(insert, columns) in read.shown(columns)
 
-    def matched(self, phase: str) -> Sequence[MatchedRow]:
-        """Return every row that the reads and lookups of this phase show, and whose key some INSERT has."""
+    def matched(self, phase: str | None) -> Sequence[MatchedRow]:
+        """Return every row that the listings of this phase show, and whose key some INSERT has."""
         if phase not in self._matched:
             self._matched[phase] = list(self._match_rows(phase))
         return self._matched[phase]
 
-    def _match_rows(self, phase: str) -> Iterator[MatchedRow]:
+    def _match_rows(self, phase: str | None) -> Iterator[MatchedRow]:
         for read in self.listings(phase):
             for row in read.value["rows"]:
                 for key, inserts in self._by_columns.items():
@@ -236,7 +241,7 @@ class TableRows:
             return True
         if self.may_have_expired(insert) or self._may_have_expired_with(insert):
             return True
-        if any(can_follow(delete, insert) for delete in self._deletes_by_key.of(insert.argument["row"])):
+        if any(can_follow(delete, insert) for delete in self.deletes_by_key.of(insert.argument["row"])):
             return True
         cells = self._cells(insert) if self._needs_cells(insert) else ()
         return bool(cells) and all(self.may_be_dropped(cell, insert) for cell in cells)
@@ -297,6 +302,10 @@ class TableRows:
             if (key := find_key_columns(self.evidence.changes, table, written))
         )
 
+    def may_be_dropped_as_a_whole(self) -> bool:
+        """Check whether a possible DROP concerns the table: coordinators that learn of it late read and write its former life."""
+        return bool(self._drops)
+
     def may_be_put_back(self, removal: PairedOperation) -> bool:
         """Check whether a reload may have loaded again what this operation removed."""
         return any(reload.may_undo(removal) for reload in self._reloads)
@@ -322,11 +331,12 @@ class TableRows:
         row = insert.argument["row"]
         # Of later ones `may_be_dropped` tells which cells they concern.
         earlier = (delete for delete in self.cell_deletes_by_key.of(row) if not can_follow(delete, insert))
-        of_key = (*self._deletes_by_key.of(row), *earlier)
+        of_key = (*self.deletes_by_key.of(row), *earlier)
         return [delete for delete in of_key if may_be_dated_later(delete, insert, notes)]
 
     @cached_property
-    def _deletes_by_key(self) -> ByWhere[PairedOperation]:
+    def deletes_by_key(self) -> ByWhere[PairedOperation]:
+        """The possible DELETEs of whole rows, and TRUNCATEs, by the rows that they concern."""
         return ByWhere((delete, delete.argument["where"]) for delete in self.deletes)
 
     @cached_property

@@ -3,7 +3,8 @@
 Judges each read of a table, of every phase and level. A row whose column differs from the value that the read, or a lookup through an index
 or a view, asked for comes from no table. Of a read that names a part of the primary key alone, no more rows have one value of it than INSERTs may have written; that is
 judged where the key is known and nothing but INSERTs can have written rows; there a row, and an integer in it, must also come from an
-INSERT that was not refused, and a row from one that had begun before the read was answered. Columns of the key go by the names that they were created with, where no two of them can have had one name. All are doubts: an answer shows no cause, and a refusal may have been classified wrongly.
+INSERT that was not refused, and a row from one that had begun before the read was answered. An INSERT IF NOT EXISTS was not applied only
+if another INSERT may have written its row by then. Columns of the key go by the names that they were created with, where no two of them can have had one name. All are doubts: an answer shows no cause, and a refusal may have been classified wrongly.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import SchemaObject
 from schemaquake.checkers.rows.row_operations import KEY_KINDS, RowOperations, freeze_columns
+from schemaquake.harness.model.operation import CONDITION_FALSE
 from schemaquake.harness.model.verdict import Doubt
 
 __all__ = ["find_unasked"]
@@ -37,6 +39,7 @@ def find_unasked(evidence: Evidence, operations: RowOperations, table: SchemaObj
     reads = [_with_names(read, born) for read in reads]
     key = _find_key(evidence, operations, table, inserts)
     yield from _find_refused(inserts, table, key, reads) if key else ()
+    yield from islice(_find_baseless(inserts, table, key) if key else (), 1)
     by_part: dict[tuple[str, ...], list[PairedOperation]] = {}
     for read in reads if key else ():
         by_part.setdefault(_shown(read, key), []).append(read)
@@ -69,6 +72,20 @@ def _with_names(operation: PairedOperation, born: Mapping[str, str]) -> PairedOp
     if operation.f == "insert":
         return replace(operation, argument={**operation.argument, "row": rename(operation.argument["row"])})
     return replace(operation, value={**operation.value, "rows": [rename(row) for row in operation.value["rows"]]})
+
+
+def _find_baseless(inserts: Sequence[PairedOperation], table: SchemaObject, key: tuple[str, ...]) -> Iterator[Doubt]:
+    """Yield the INSERTs that were not applied because their row was there, and whose row no other INSERT can have written before they ended."""
+    lost = [insert for insert in inserts if (insert.error or "").startswith(CONDITION_FALSE)]
+    writers: dict[bytes, list[PairedOperation]] = {}
+    for insert in inserts if lost else ():
+        if insert not in lost:
+            writers.setdefault(freeze_columns(insert.argument["row"], key), []).append(insert)
+    for insert in lost:
+        others = writers.get(freeze_columns(insert.argument["row"], key), ())
+        if all(insert.entirely_before(other) for other in others):
+            text = f"op {insert.index} was not applied because its row was there, and no other INSERT can have written it by then"
+            yield Doubt("undecided", text, (table.key,))
 
 
 def _find_refused(

@@ -140,3 +140,46 @@ def test_a_deleted_cell_may_be_back_when_its_grace_is_over():
 def test_a_write_that_ended_after_the_read_began_is_not_owed():
     late = insert(94_999, '{"k": 1, "c": 5}', ended_at=95_003)
     assert judge(FIRST, late, OLDER).anomalies == ()
+
+
+def on_the_way(row: str, *, consistency: str = "QUORUM") -> list[str]:
+    lines = read(row, at=50_000, consistency=consistency)
+    return [line.replace("settled", "racing") for line in lines]
+
+
+WHOLE = change(3000, 'delete-row k.t {"where": {"k": 1}, "consistency": "QUORUM"}')
+ROW = '{"k": 1, "v": "a", "c": 3}'
+
+
+@pytest.mark.parametrize(
+    ("later", "end"),
+    [
+        pytest.param(SECOND, NEWER, id="written over"),
+        pytest.param(delete(3000), EMPTY, id="a cell deleted"),
+        pytest.param(WHOLE, read(""), id="deleted"),
+    ],
+)
+def test_a_read_on_the_way_that_shows_what_was_gone_is_a_doubt(later, end):
+    verdict = judge(FIRST, later, on_the_way(ROW), end)
+    assert (verdict.valid, [doubt.kind for doubt in verdict.doubts]) == ("unknown", ["undecided"])
+    assert "had taken away" in verdict.doubts[0].text
+    assert judge(FIRST, later, end).valid is True
+
+
+@pytest.mark.parametrize(
+    "twin",
+    [
+        pytest.param([WHOLE, on_the_way(ROW, consistency="ONE")], id="a single replica"),
+        pytest.param([WHOLE, insert(4000, ROW, outcome="info timed out"), on_the_way(ROW)], id="perhaps written again"),
+        pytest.param(
+            [insert(2999, ROW, ended_at=3002, outcome="fail refused"), WHOLE, on_the_way(ROW)], id="at the same time"
+        ),
+        pytest.param(
+            [change(1500, "drop-table k.t", outcome="info timed out"), WHOLE, on_the_way(ROW)], id="perhaps dropped"
+        ),
+    ],
+)
+def test_a_read_on_the_way_that_may_show_it_is_none(twin):
+    verdict = judge(FIRST, *twin, read(""))
+    assert [doubt.text for doubt in verdict.doubts if "had taken away" in doubt.text] == []
+    assert verdict.anomalies == ()

@@ -188,3 +188,33 @@ def test_an_integer_that_refused_inserts_alone_can_have_written_is_a_doubt(
 ) -> None:
     lines = [insert(26, k=3, q=0, v=other), insert(28, REFUSED, k=3, q=0, v=refused)]
     assert len(doubts(TABLE, *lines, read({"k": 3, "q": 0, "v": shown}))) == count
+
+
+def conditional(at: int, outcome: str = "fail not applied: the condition did not hold", **row: Any) -> list[str]:
+    return [
+        line.replace('"consistency"', '"form": "conditional", "consistency"') for line in insert(at, outcome, **row)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("lines", "count"),
+    [
+        pytest.param([conditional(20, k=1, q=0)], 1, id="alone"),
+        pytest.param([conditional(20, k=1, q=0), conditional(22, k=1, q=0)], 1, id="two that lost"),
+        pytest.param([insert(20, k=1, q=1), conditional(22, k=1, q=0)], 1, id="another row was written"),
+        pytest.param([conditional(20, k=1, q=0), insert(22, k=1, q=0)], 1, id="its row was written later"),
+        pytest.param([insert(20, k=1, q=0), conditional(22, k=1, q=0)], 0, id="its row was written"),
+        pytest.param([insert(20, "info timed out", k=1, q=0), conditional(22, k=1, q=0)], 0, id="perhaps written"),
+        pytest.param([conditional(20, "ok", k=1, q=0), conditional(22, k=1, q=0)], 0, id="one that won"),
+        pytest.param([conditional(20, "fail WriteTimeout", k=1, q=0)], 0, id="refused for another reason"),
+        pytest.param([conditional(20, k=1, q=0), TEXT], 0, id="free text"),
+    ],
+)
+def test_an_insert_is_not_applied_only_where_its_row_may_be_there(lines: list[list[str]], count: int) -> None:
+    texts = ["@1 p90 n1 invoke create-keyspace k", "@2 p90 n1 ok", *TABLE, *(text for some in lines for text in some)]
+    verdict = AckedRows().check(judged(sorted(texts, key=_at), ("settled n1,n2,n3 keyspace k",)), limit_s=5)
+    assert len([doubt for doubt in verdict.doubts if "was not applied because" in doubt.text]) == count
+
+
+def _at(line: str) -> int:
+    return int(line.split(maxsplit=1)[0][1:])
