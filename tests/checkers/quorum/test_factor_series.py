@@ -347,3 +347,72 @@ def test_a_repair_beside_an_operation_that_may_still_go_on_is_not_certain(outcom
     found = series(members(*["normal"] * 3), created(2), upgrade, repair(100, 3, 1))
     before, after = found.moment("n1", 10 * MS, 20 * MS), found.moment("n1", 130 * MS, 140 * MS)
     assert found.share("ONE", before, "ONE", after) is certain
+
+
+def test_a_process_keeps_what_its_node_knew_long_before_its_end_may_have_begun() -> None:
+    """It ended between 18 s and 30 s, so that the change acknowledged at 10 s may not have been on its disk."""
+    start = ['@30000 -- n1 info node-start {"phase": "fault", "served": true, "seconds": 10}']
+    found = series(created(), asked(50, 5), asked(100, 4), asked(10_000, 2), start)
+    assert moments(found, "n1", (17_999, 17_999), (18_000, 18_001), (30_001, 30_002)) == [(3, 3), (2, 3), (2, 3)]
+
+
+def test_a_node_that_was_seen_to_know_a_factor_goes_by_it_when_the_operation_has_ended() -> None:
+    found = series(members(*["normal"] * 3), created(2), repair(100, 3, 1), asked(200, 2))
+    assert moments(found, "n2", (119, 119), (120, 120), (250, 260)) == [(0, 1), (1, 1), (1, 2)]
+    assert moments(found, "n4", (250, 260)) == [(0, 2)]
+
+
+def test_a_change_that_may_have_been_left_out_leaves_a_way_where_it_takes_nothing_away() -> None:
+    found = series(created(2), asked(100, 3, "info"), asked(200, 4))
+    first, last = Moment(0, 0, 0, 0), Moment(2, 2, 0, 0)
+    assert [found.copies(level, first, last, replicas=4) for level in LEVELS] == [1, 2, 2]
+    assert not found.share("ALL", first, "QUORUM", Moment(0, 2, 0, 0), lost=1)
+    assert not found.share("ONE", first, "ONE", last, certain=False)
+
+
+def test_of_several_repairs_those_after_the_write_count() -> None:
+    every: dict[str, Any] = {"nodes": "n1,n2,n3,n4", "shown_by": "n1,n2,n3,n4"}
+    found = series(members(*["normal"] * 4), created(2), repair(100, 3, 1, **every), repair(200, 4, 2, **every))
+    after = Moment(2, 2, 2, 2)
+    written = [
+        found.copies("ONE", Moment(at, at, 0, begun), after, replicas=4) for at, begun in ((0, 0), (0, 1), (2, 2))
+    ]
+    assert written == [4, 4, 1]
+
+
+def test_a_change_asked_for_after_the_last_readings_began_leaves_the_end_undecided() -> None:
+    for at in (900, 901):
+        assert series(created(), asked(100, 2), asked(at, 3, "info")).at_end(900 * MS, 2, nodes=3) is None
+
+
+@pytest.mark.parametrize("f", ["bootstrap", "upgrade"])
+@pytest.mark.parametrize("outcome", ["ok", "info"])
+def test_only_a_change_of_the_factor_repairs_for_it_and_is_over_when_it_ends(f: str, outcome: str) -> None:
+    """Another operation that shows the same effect is no repair; of unknown outcome it may go on for good."""
+    other = [line.replace("rf-change", f) for line in repair(50, 3, 1, outcome=outcome)]
+    found = series(members(*["normal"] * 3), created(2), other)
+    before, between = found.moment("n1", 10 * MS, 20 * MS), found.moment("n1", 80 * MS, 90 * MS)
+    assert not found.share("ONE", before, "ONE", between, certain=False)
+    again = series(members(*["normal"] * 3), created(2), other, repair(100, 3, 2))
+    assert again.share("ONE", before, "ONE", again.moment("n1", 130 * MS, 140 * MS)) is (outcome == "ok")
+
+
+def test_a_change_of_the_factor_that_came_to_nothing_is_over_when_it_ended() -> None:
+    steps = [created(2), repair(50, 3, 1, outcome="info", altered="fail", shown_by=""), repair(100, 3, 1000)]
+    found = series(members(*["normal"] * 3), *steps)
+    before, after = found.moment("n1", 10 * MS, 20 * MS), found.moment("n1", 130 * MS, 140 * MS)
+    assert found.share("ONE", before, "ONE", after)
+
+
+@pytest.mark.parametrize("outcome", ["fail", "info"])
+def test_a_node_that_was_not_repaired_makes_a_repair_possible_at_most(outcome: str) -> None:
+    failed = [
+        line.replace(
+            '"outcome":"ok","command":"repair k","node":"n3"', f'"outcome":"{outcome}","command":"repair k","node":"n3"'
+        )
+        for line in repair(100, 3, 1)
+    ]
+    found = series(members(*["normal"] * 3), created(2), failed)
+    before, after = found.moment("n1", 10 * MS, 20 * MS), found.moment("n1", 130 * MS, 140 * MS)
+    assert not found.share("ONE", before, "ONE", after)
+    assert found.share("ONE", before, "ONE", after, certain=False)
