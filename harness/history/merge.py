@@ -158,7 +158,7 @@ def _read(path: Path, form: _Format, started_ns: int, *, keep_going: bool) -> _J
     torn = bool(tail) and not damaged
     if torn:
         log.warning("a journal ends in a torn line, which is left out", extra={"file": str(path), "bytes": len(tail)})
-    # Arrow (26 and earlier) ends the process at a block of which the first line is null.
+    # Arrow (26 and earlier) ends the process at a block of which the first line is null (apache/arrow#47409).
     table = _parsed(whole, form, checked=checked) if are_objects and not damaged else None
     places: list[str] = []
     if table is None or len(table) != lines or not _sound(table, form, started_ns):
