@@ -316,9 +316,11 @@ class Coordinator:
                 if dead is not None and self._group.hears(node, dead):
                     reason = f"the topology request was refused: {dead} is alive"
                     yield from self._group.append(node, Order("refuse", (request.id, reason)))
+                    yield from self._let_go(node, request)
                     continue
                 yield O1
                 yield from self._group.append(node, Order("begin", request.id))
+                yield from self._let_go(node, request)
                 failures = 0
                 continue
             if (yield from (self._begin_reads(node, move) if move.done == 2 else self._finish(node, move))):
@@ -330,6 +332,13 @@ class Coordinator:
                 if (yield from self._group.append(node, order)) and move.change in {"join", "replace"}:
                     yield from self._group.dismiss(node, move.node)
             yield Sleep(node.kernel.cost_ns(200 * MS, 400 * MS))
+
+    def _let_go(self, node: Node, request: Request) -> Steps:
+        """Have the group go on without a node whose request for a place was refused: it is a member since it asked."""
+        board = self._group.board(node)
+        is_refused = any(each == request.id and reason for each, reason in board.ended)
+        if is_refused and request.change in {"join", "replace"} and request.node not in board.topology.seats:
+            yield from self._group.dismiss(node, request.node)
 
     def _gone_member(self, node: Node) -> str | None:
         """Return a node that has left the ring, and is in the group still; None if there is none."""

@@ -240,6 +240,17 @@ _FOUND_ANOTHERS_FILES = Plan(
     options={"bugs": "none", "fault.within": "12", "invariants": "checked", "pause.at": "0.7/change/c2@13:n3"},
 )  # fmt: skip
 """All tables were dropped and the nodes started again: a new table got the id of another one, and wrote into that one's files."""
+_REFUSED_AND_STILL_A_MEMBER = Plan(
+    system="simulated:scylladb-6.2", workloads=("set",), nemeses=("replace", "partition", "clock", "rolling-restart"), seed=80839,
+    cluster="simulated", nodes=7, spares=1, time_limit_s=12.0, rate=8.0, restart="none",
+    options={
+        "bugs": "none", "fault.within": "12", "invariants": "checked", "snapshots": "often", "replace.limit-s": "40",
+        "pause.at": "raft/vote/w1@11,raft/election/v3@7:n3",
+        "slow": "n1-n4:400,n2-n4:400,n2-n6:400,n3-n2:400,n3-n5:400,n3-n7:400,n4-n3:400,n6-n2:400,n7-n2:400,n7-n5:400,n8-n1:400,"
+        "n8-n3:400,n8-n4:400",
+    },
+)  # fmt: skip
+"""A node was to take the place of one that was alive again: its request was refused, and it stayed in the group."""
 
 _SEEN_WITHOUT_A_SERVER = Plan(
     system="simulated:scylladb-6.2", workloads=("schema-churn",), seed=23471, cluster="simulated", time_limit_s=20.0, rate=8.0,
@@ -336,6 +347,7 @@ _CREATED_AND_DROPPED = Plan(
         _CREATED_AND_DROPPED,
         _CUT_OFF_WITHOUT_A_NOTE,
         _FOUND_ANOTHERS_FILES,
+        _REFUSED_AND_STILL_A_MEMBER,
     ],
     ids=lambda plan: str(plan.seed),
 )
