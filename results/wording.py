@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
-from schemaquake.checkers.findings.explanation import counted
+from schemaquake.harness.counts import counted
 from schemaquake.harness.errors import PlanError
 from schemaquake.harness.model.verdict import Validity
 from schemaquake.harness.registry import load, names

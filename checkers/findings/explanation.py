@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-__all__ = ["counted", "listing", "names", "phase_text", "seconds", "where"]
+__all__ = ["listing", "names", "phase_text", "seconds", "where"]
 
 _PHASE_TEXT: Final = {
     "settled": "after the cluster settled",
@@ -22,11 +22,6 @@ def listing(items: Iterable[str]) -> str:
     """Join items as `a`, `a and b`, `a, b and c`; none: `nothing`."""
     listed = list(items)
     return listed[0] if len(listed) == 1 else f"{', '.join(listed[:-1])} and {listed[-1]}" if listed else "nothing"
-
-
-def counted(count: int, noun: str, plural: str | None = None) -> str:
-    """Return a count with its noun: `1 race`, `2 races`."""
-    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
 def seconds(time: int) -> str:

@@ -13,11 +13,12 @@ import numpy as np
 from schemaquake.checkers.evidence.operation_lines import render_operation
 from schemaquake.checkers.findings.argument import Argument, label
 from schemaquake.checkers.findings.catalogue import anomaly
-from schemaquake.checkers.findings.explanation import counted, listing, phase_text, seconds
+from schemaquake.checkers.findings.explanation import listing, phase_text, seconds
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.quorum.operations import NOTHING, Operations
 from schemaquake.checkers.quorum.probes import UnderReplicated
 from schemaquake.checkers.quorum.violations import Pairs, Violations, count_lost
+from schemaquake.harness.counts import counted
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.verdict import Anomaly
 

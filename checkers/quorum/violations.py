@@ -15,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from schemaquake.checkers.evidence.notes import Notes
-from schemaquake.checkers.findings.explanation import counted
 from schemaquake.checkers.quorum.factors import FactorSeries
 from schemaquake.checkers.quorum.latest import Latest
 from schemaquake.checkers.quorum.operations import NOTHING, Operations
 from schemaquake.checkers.quorum.probes import UnderReplicated, find_under_replicated
 from schemaquake.checkers.quorum.versions import Versions, bound_versions
+from schemaquake.harness.counts import counted
 from schemaquake.harness.model.verdict import Doubt
 
 __all__ = ["Violations", "count_lost", "find_violations"]

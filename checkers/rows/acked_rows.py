@@ -29,7 +29,7 @@ from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import can_follow, target
 from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
-from schemaquake.checkers.findings.explanation import counted, listing, phase_text
+from schemaquake.checkers.findings.explanation import listing, phase_text
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.rows.lookups import find_unlisted
 from schemaquake.checkers.rows.overwritten_cells import find_outdated_on_the_way, find_overwritten
@@ -45,6 +45,7 @@ from schemaquake.checkers.rows.row_fates import Fate, TableRows
 from schemaquake.checkers.rows.row_operations import RowOperations, consistency_of, phase_of
 from schemaquake.checkers.rows.unasked_rows import find_unasked
 from schemaquake.checkers.schema.judge import Findings, judge
+from schemaquake.harness.counts import counted
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict

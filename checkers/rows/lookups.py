@@ -24,7 +24,7 @@ from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import can_follow, certainly_applied
 from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
-from schemaquake.checkers.findings.explanation import counted, listing, phase_text, seconds
+from schemaquake.checkers.findings.explanation import listing, phase_text, seconds
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.rows.row_fates import TableRows
 from schemaquake.checkers.rows.row_operations import (
@@ -35,6 +35,7 @@ from schemaquake.checkers.rows.row_operations import (
     looked_up,
     phase_of,
 )
+from schemaquake.harness.counts import counted
 from schemaquake.harness.model.verdict import Anomaly, Doubt
 from schemaquake.harness.units import S
 

@@ -17,12 +17,13 @@ from dataclasses import dataclass
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
-from schemaquake.checkers.findings.explanation import counted, listing, phase_text
+from schemaquake.checkers.findings.explanation import listing, phase_text
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.rows.row_contents import find_ambiguous, forgets_deletes, list_exact_types
 from schemaquake.checkers.rows.row_fates import MatchedRow, TableRows, overlaps
 from schemaquake.checkers.rows.row_operations import consistency_of, looked_up
 from schemaquake.checkers.rows.same_values import same_value
+from schemaquake.harness.counts import counted
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.verdict import Anomaly, Doubt
 

@@ -16,10 +16,10 @@ from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.node_schemas import PHASES
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import SchemaObject, target
-from schemaquake.checkers.findings.explanation import counted
 from schemaquake.checkers.rows.probe_errors import ProbeFault, classify_error, shorten_error
 from schemaquake.checkers.rows.table_certainty import TableCertainty
 from schemaquake.checkers.run.admission import Admission
+from schemaquake.harness.counts import counted
 from schemaquake.harness.model.verdict import Doubt
 
 __all__ = ["find_refused_statements"]

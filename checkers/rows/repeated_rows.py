@@ -21,9 +21,9 @@ from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import SchemaChanges, SchemaObject
 from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
-from schemaquake.checkers.findings.explanation import counted
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.rows.row_operations import KEY_KINDS, RowOperations, consistency_of, freeze_columns, looked_up
+from schemaquake.harness.counts import counted
 from schemaquake.harness.model.verdict import Anomaly, Doubt
 
 __all__ = ["find_repeated"]

@@ -17,11 +17,12 @@ import pyarrow.compute as pc
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import SchemaChanges, SchemaObject, certainly_applied, target
-from schemaquake.checkers.findings.explanation import counted, listing
+from schemaquake.checkers.findings.explanation import listing
 from schemaquake.checkers.quorum.levels import count_replicas, sum_factors
 from schemaquake.checkers.run.admission import Admission
 from schemaquake.checkers.run.refusals import NO_REFUSAL
 from schemaquake.checkers.run.whole_times import WholeTimes
+from schemaquake.harness.counts import counted
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.model.operation import NEMESIS
 from schemaquake.harness.model.records import keyspace_of, plain

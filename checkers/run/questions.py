@@ -22,7 +22,8 @@ import pyarrow.compute as pc
 
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.operations import READ_LEVELS
-from schemaquake.checkers.findings.explanation import counted, listing
+from schemaquake.checkers.findings.explanation import listing
+from schemaquake.harness.counts import counted
 from schemaquake.harness.model.operation import CONDITION_FALSE, NEMESIS
 from schemaquake.harness.model.queries import ECHOED_WRITES, READS
 from schemaquake.harness.model.records import plain

@@ -23,10 +23,10 @@ from schemaquake.checkers.evidence.operation_lines import OperationLines
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.findings.argument import Argument, label
 from schemaquake.checkers.findings.catalogue import anomaly
-from schemaquake.checkers.findings.explanation import counted
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.findings.tally import Tally
 from schemaquake.checkers.values.data_calls import Levels, group_calls_by_key, list_answered, list_objects
+from schemaquake.harness.counts import counted
 from schemaquake.harness.errors import HistoryError
 from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict
