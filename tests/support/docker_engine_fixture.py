@@ -18,7 +18,7 @@ import subprocess
 import tarfile
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import docker
@@ -54,6 +54,9 @@ _BARE = (
     *("wc", "tail", "stat", "rmdir", "mktemp", "uname", "kill", "setpriv", "sync", "cut", "tr"),
     *("true", "false", "readlink", "find", "printf", "touch", "dd", "head", "seq", "cp"),
 )
+_SHARES = Path("/sys/fs/cgroup/cpu/docker/cpu.shares")
+"""What all containers together weigh beside a single thread outside of them (cgroup v1), which is 1024 by default."""
+_HEAVY = "8192"
 _SMALL = (*_BARE, "iptables", "ip6tables", "ip")
 
 
@@ -72,11 +75,28 @@ def docker_engine() -> Iterator[str]:
     """The DOCKER_HOST of an engine that lasts as long as the block."""
     folder = Path(tempfile.mkdtemp(prefix="sqd-"))  # a socket's path has at most 107 characters
     try:
-        with _running(folder) as host:
+        with _heavier(), _running(folder) as host:
             yield host
     finally:
         _unmount_below(folder)
         shutil.rmtree(folder)
+
+
+@contextmanager
+def _heavier() -> Iterator[None]:
+    """Let containers have as much of the machine as several threads: three servers in them start beside the rest of the suite."""
+    before = None
+    with suppress(OSError):  # another version of control groups, or one that cannot be written
+        _SHARES.parent.mkdir(exist_ok=True)
+        if (found := _SHARES.read_text().strip()) != _HEAVY:  # else another process of the suite will set it back
+            _SHARES.write_text(_HEAVY)
+            before = found
+    try:
+        yield
+    finally:
+        if before is not None:
+            with suppress(OSError):
+                _SHARES.write_text(before)
 
 
 @contextmanager
