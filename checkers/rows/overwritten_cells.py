@@ -19,7 +19,7 @@ from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import listing, phase_text
 from schemaquake.checkers.findings.limits import LIMITS
-from schemaquake.checkers.rows.row_contents import find_ambiguous, forgets_deletes, list_exact_types
+from schemaquake.checkers.rows.row_contents import find_ambiguous, list_exact_types
 from schemaquake.checkers.rows.row_fates import MatchedRow, TableRows, overlaps
 from schemaquake.checkers.rows.row_operations import consistency_of, looked_up
 from schemaquake.checkers.rows.same_values import same_value
@@ -80,7 +80,7 @@ def find_outdated_on_the_way(rows: TableRows) -> Iterator[Doubt]:
 def _find_delete(rows: TableRows, matched: MatchedRow) -> PairedOperation | None:
     """Find an acknowledged DELETE of a row that came after every write of it, and that a read must have met."""
     read, row, _key, inserts = matched
-    for delete in () if forgets_deletes(rows) else rows.deletes_by_key.of(row):
+    for delete in () if rows.forgets_deletes else rows.deletes_by_key.of(row):
         is_binding = delete.f == "delete-row" and delete.type == "ok" and overlaps(delete, read)
         is_between = delete.entirely_before(read) and all(insert.entirely_before(delete) for insert in inserts)
         if is_binding and is_between and not find_ambiguous(rows, delete, inserts):
@@ -129,7 +129,7 @@ def _later_writes(rows: TableRows, matched: MatchedRow, column: str) -> Iterator
         if is_written and is_owed and not (rows.may_be_gone(insert) or rows.may_be_dropped(column, insert)):
             yield insert
     renamed = any(rows.may_be_renamed(column, insert) for insert in matched.inserts)
-    for delete in () if renamed or forgets_deletes(rows) else rows.cell_deletes_by_key.of(matched.row):
+    for delete in () if renamed or rows.forgets_deletes else rows.cell_deletes_by_key.of(matched.row):
         is_deleted = delete.type == "ok" and column in delete.argument["columns"]
         if is_deleted and delete.entirely_before(matched.read) and overlaps(delete, matched.read):
             yield delete

@@ -25,7 +25,6 @@ from typing import Any, Final
 
 from schemaquake.checkers.evidence.cql_types import canonical, user_types
 from schemaquake.checkers.evidence.evidence import Evidence
-from schemaquake.checkers.evidence.node_schemas import PHASES
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import SchemaObject, can_follow
 from schemaquake.checkers.rows.row_fates import ByWhere, MatchedRow, TableRows, may_be_dated_later, overlaps
@@ -40,7 +39,6 @@ __all__ = [
     "find_changed_cells",
     "find_returned_cells",
     "find_strange_rows",
-    "forgets_deletes",
     "list_exact_types",
 ]
 
@@ -158,7 +156,7 @@ def find_strange_rows(
     texts = tuple(rows.texts)
     drops = [drop for drop in _list_certain_drops(evidence, rows.table) if not rows.may_be_put_back(drop)]
     deletes = [delete for delete in rows.deletes if delete.type == "ok" and not rows.may_be_put_back(delete)]
-    if deletes and forgets_deletes(rows):
+    if deletes and rows.forgets_deletes:
         deletes = []
     by_key = ByWhere((delete, delete.argument["where"]) for delete in deletes)
     for read, row, _key, inserts in rows.matched(phase) if drops or deletes else ():
@@ -285,16 +283,6 @@ def _find_removal(
 def _is_removed(insert: PairedOperation, removal: PairedOperation) -> bool:
     everywhere = removal.f != "truncate" or (insert.type == "ok" and consistency_of(insert) == "ALL")
     return insert.entirely_before(removal) and everywhere
-
-
-def forgets_deletes(rows: TableRows) -> bool:
-    """Check whether a `gc_grace_seconds` was set that may be over: then a deleted row may come back by design."""
-    options = (change.argument.get("options") or {} for change in rows.changes)
-    graces = [float(str(one["gc_grace_seconds"])) for one in options if "gc_grace_seconds" in one]
-    reads = [read.completed or 0 for phase in PHASES for read in rows.reads(phase)]
-    first = min((delete.invoked for delete in (*rows.deletes, *rows.cell_deletes)), default=0)
-    ahead = max((fault.skew_s for fault in rows.evidence.notes.faults), default=0.0)
-    return bool(graces) and first + (min(graces) - ahead) * 1e9 <= max(reads, default=0)
 
 
 def _list_certain_drops(evidence: Evidence, table: SchemaObject) -> Sequence[PairedOperation]:

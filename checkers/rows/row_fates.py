@@ -28,6 +28,7 @@ import orjson
 
 from schemaquake.checkers.ddl_order.reach import Reaches
 from schemaquake.checkers.evidence.evidence import Evidence
+from schemaquake.checkers.evidence.node_schemas import PHASES
 from schemaquake.checkers.evidence.notes import Notes
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import SchemaChanges, SchemaObject, can_follow
@@ -305,6 +306,16 @@ class TableRows:
     def may_be_dropped_as_a_whole(self) -> bool:
         """Check whether a possible DROP concerns the table: coordinators that learn of it late read and write its former life."""
         return bool(self._drops)
+
+    @cached_property
+    def forgets_deletes(self) -> bool:
+        """True if a `gc_grace_seconds` was set that may be over: then a deleted row may come back by design."""
+        options = (change.argument.get("options") or {} for change in self.changes)
+        graces = [float(str(one["gc_grace_seconds"])) for one in options if "gc_grace_seconds" in one]
+        reads = [read.completed or 0 for phase in PHASES for read in self.reads(phase)]
+        first = min((delete.invoked for delete in (*self.deletes, *self.cell_deletes)), default=0)
+        ahead = max((fault.skew_s for fault in self.evidence.notes.faults), default=0.0)
+        return bool(graces) and first + (min(graces) - ahead) * 1e9 <= max(reads, default=0)
 
     def may_be_put_back(self, removal: PairedOperation) -> bool:
         """Check whether a reload may have loaded again what this operation removed."""
