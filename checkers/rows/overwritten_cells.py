@@ -1,10 +1,11 @@
 """Overwritten cells: a cell that reads as an older value than the one that an acknowledged write left in it.
 
 Judges the final reads of one table by key. A value is overwritten if every write of it to its row had ended before an acknowledged INSERT
-of another value, or an acknowledged DELETE of that cell, began; the read began after that one was acknowledged, and one of the replicas that
-answered it must have had it. Not judged: columns that may have been dropped or renamed since, rows that may have been removed since, nulls
-that were written, collections and user-defined types, and deleted cells where `gc_grace_seconds` may be over. Servers go by timestamps:
-`schemaquake.checkers.rows.row_contents.find_ambiguous` says where they may contradict the order of the clients.
+of another value or of null, or an acknowledged DELETE of that cell, began; the read began after that one was acknowledged, and one of the
+replicas that answered it must have had it. Whole collections and values of user-defined types replace each other like any other value. Not
+judged: columns that may have been dropped or renamed since, rows that may have been removed since, and deleted cells, which nulls are, too,
+where `gc_grace_seconds` may be over. Servers go by timestamps: `schemaquake.checkers.rows.row_contents.find_ambiguous` says where they may
+contradict the order of the clients.
 Reads before the final phases are judged alike, and for rows that were deleted as a whole, but are doubts: changes are under way meanwhile.
 Finds: `lost-rows`, one for each phase. Source: the seeds' "no acknowledged write is lost".
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.findings.argument import Argument
@@ -28,6 +30,9 @@ from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.verdict import Anomaly, Doubt
 
 __all__ = ["find_outdated_on_the_way", "find_overwritten"]
+
+_NULLS: Final[tuple[JSON, ...]] = (None, [], {})
+"""What deletes a cell when it is written: to a server, an empty collection is null."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +101,7 @@ def _in_row(
         return
     for column in sorted(types.keys() & row.keys() - set(key)):
         value, cql_type = row[column], types[column]
-        if value is None or isinstance(value, (list, dict)):
+        if value is None:
             continue
         writers = tuple(insert for insert in inserts if _writes(insert, column, value, cql_type))
         later = next(
@@ -124,7 +129,9 @@ def _writes(insert: PairedOperation, column: str, value: JSON, cql_type: str) ->
 def _later_writes(rows: TableRows, matched: MatchedRow, column: str) -> Iterator[PairedOperation]:
     """Yield the acknowledged writes and deletes of a cell whose effect the read must show, as nothing can have undone them."""
     for insert in matched.inserts:
-        is_written = insert.type == "ok" and insert.argument["row"].get(column) is not None
+        is_written = insert.type == "ok" and column in insert.argument["row"]
+        if is_written and rows.forgets_deletes and insert.argument["row"][column] in _NULLS:
+            continue
         is_owed = insert.entirely_before(matched.read) and rows.must_meet(insert, matched.read)
         if is_written and is_owed and not (rows.may_be_gone(insert) or rows.may_be_dropped(column, insert)):
             yield insert

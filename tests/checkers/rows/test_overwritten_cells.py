@@ -57,8 +57,16 @@ def judge(*steps: Sequence[str], plan: str = PLANNED) -> Verdict:
     return AckedRows().check(judged(lines, EVERYWHERE), limit_s=5)
 
 
+NULL = insert(3000, '{"k": 1, "c": null}', node="n2")
+
+
 @pytest.mark.parametrize(
-    "later", [pytest.param(SECOND, id="insert"), pytest.param(delete(3000), id="delete of the cell")]
+    "later",
+    [
+        pytest.param(SECOND, id="insert"),
+        pytest.param(delete(3000), id="delete of the cell"),
+        pytest.param(NULL, id="insert of null"),
+    ],
 )
 def test_a_value_that_was_written_over_or_deleted_is_lost_data(later):
     (found,) = judge(FIRST, later, OLDER).anomalies
@@ -93,6 +101,9 @@ def test_a_value_that_was_written_over_or_deleted_is_lost_data(later):
             id="levels without a common replica",
         ),
         pytest.param(delete(3000), EMPTY, id="the cell is gone and the row is there"),
+        pytest.param(NULL, EMPTY, id="the cell is null and the row is there"),
+        pytest.param([*NULL, *insert(4000, '{"k": 1, "c": 3}')], OLDER, id="null, and written again"),
+        pytest.param(insert(3000, '{"k": 1, "c": null}', outcome="info timed out"), OLDER, id="perhaps null"),
         pytest.param(delete(3000, columns='["v"]'), read('{"k": 1, "v": null, "c": 3}'), id="another cell"),
         pytest.param(delete(3000, outcome="info timed out"), OLDER, id="perhaps deleted"),
         pytest.param([*delete(3000), *insert(4000, '{"k": 1, "c": 3}')], OLDER, id="written again"),
@@ -132,9 +143,59 @@ def test_a_row_without_a_marker_goes_with_its_last_cell():
     assert (verdict.valid, verdict.anomalies) == (True, ())
 
 
-def test_a_deleted_cell_may_be_back_when_its_grace_is_over():
+@pytest.mark.parametrize("later", [delete(3000), NULL], ids=["deleted", "null"])
+def test_a_deleted_cell_may_be_back_when_its_grace_is_over(later):
     short = 'alter-options k.t {"options": {"gc_grace_seconds": 1}}'
-    assert judge(FIRST, change(2000, short), delete(3000), OLDER).anomalies == ()
+    assert judge(FIRST, change(2000, short), later, OLDER).anomalies == ()
+
+
+def test_a_value_may_not_be_back_when_the_grace_of_deletes_is_over():
+    short = 'alter-options k.t {"options": {"gc_grace_seconds": 1}}'
+    (found,) = judge(FIRST, change(2000, short), SECOND, OLDER).anomalies
+    assert found.evidence["kind"] == "overwritten"
+
+
+def judge_cells(first: str, later: str, shown: str, *, cql_type: str) -> Verdict:
+    """Judge a table whose column `c` has this type and gets two values, one after the other, of which reads show one."""
+    columns = f'[["k", "int", "partition_key"], ["v", "text", "regular"], ["c", "{cql_type}", "regular"]]'
+    lines = [PLANNED, *SETUP[:2]]
+    if cql_type == "u":
+        lines += change(10, 'create-type k.u {"fields": [["a", "int"], ["b", "int"]]}')
+    lines += change(20, f'create-table k.t {{"columns": {columns}}}')
+    for at, cell in ((1000, first), (3000, later)):
+        lines += insert(at, f'{{"k": 1, "v": "a", "c": {cell}}}')
+    lines += read(f'{{"k": 1, "v": "a", "c": {shown}}}')
+    return AckedRows().check(judged(lines, EVERYWHERE), limit_s=5)
+
+
+CELLS = [
+    pytest.param("u", '{"a": 1, "b": 2}', '{"a": 3, "b": 4}', id="user-defined type"),
+    pytest.param("u", '{"a": 1, "b": 2}', '{"a": null, "b": 2}', id="a field of one"),
+    pytest.param("list<int>", "[1, 2]", "[2, 1]", id="list"),
+    pytest.param("set<int>", "[1, 2]", "[1, 3]", id="set"),
+    pytest.param("map<text, int>", '{"x": 1}', '{"y": 2}', id="map"),
+    pytest.param("map<text, int>", '{"x": 1}', "{}", id="emptied map"),
+]
+
+
+@pytest.mark.parametrize(("cql_type", "first", "later"), CELLS)
+def test_a_whole_collection_or_value_of_a_type_is_overwritten_like_any_other(cql_type, first, later):
+    (found,) = judge_cells(first, later, first, cql_type=cql_type).anomalies
+    assert (found.type, found.evidence["kind"], found.evidence["columns"]) == ("lost-rows", "overwritten", ["c"])
+    shown = "null" if later == "{}" else later
+    assert judge_cells(first, later, shown, cql_type=cql_type).anomalies == ()
+
+
+@pytest.mark.parametrize(
+    ("cql_type", "first", "later", "shown"),
+    [
+        pytest.param("set<int>", "[1, 2]", "[2, 1]", "[1, 2]", id="a set has no order"),
+        pytest.param("u", '{"a": 1}', '{"a": 1, "b": null}', '{"a": 1, "b": null}', id="a field that is null"),
+        pytest.param("list<int>", "[]", "null", "null", id="an empty one is null"),
+    ],
+)
+def test_values_that_are_the_same_to_a_server_replace_nothing(cql_type, first, later, shown):
+    assert judge_cells(first, later, shown, cql_type=cql_type).anomalies == ()
 
 
 def test_a_write_that_ended_after_the_read_began_is_not_owed():
