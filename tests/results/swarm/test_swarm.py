@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import orjson
 import pyarrow.parquet as pq
@@ -364,6 +366,34 @@ def test_a_defect_of_a_model_costs_one_seed(monkeypatch):
     row = one_seed.row_of(plan_of_seed(1, (FIVE,)))
     assert (row["outcome"], row["findings"]) == ("failed", [])
     assert row["doubt"].startswith("KeyError: 't' (test_swarm.py:")
+
+
+@pytest.mark.parametrize(
+    ("free", "chosen", "in_memory"),
+    [
+        pytest.param(1 << 30, None, True, id="room in memory"),
+        pytest.param(64 << 20, None, False, id="a container's few megabytes"),
+        pytest.param(1 << 30, "elsewhere", False, id="a folder of the user's choice"),
+    ],
+)
+def test_files_of_a_seed_are_in_memory_where_there_is_room_and_no_other_wish(
+    tmp_path, monkeypatch, free, chosen, in_memory
+):
+    usual, memory = tmp_path / "usual", tmp_path / "memory"
+    usual.mkdir()
+    memory.mkdir()
+    for name in ("TMPDIR", "TEMP", "TMP"):
+        monkeypatch.delenv(name, raising=False)
+    if chosen is not None:
+        monkeypatch.setenv("TMPDIR", str(usual))
+    monkeypatch.setattr(tempfile, "tempdir", str(usual))
+    monkeypatch.setattr(one_seed, "_IN_MEMORY", memory)
+    monkeypatch.setattr(one_seed.shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+    seen = []
+    monkeypatch.setattr(one_seed, "_carry_out", lambda _, folder: seen.append(folder.parent))
+    row_of(RACE)
+    assert seen == [memory if in_memory else usual]
+    assert not list(memory.iterdir())
 
 
 def test_a_model_that_goes_round_in_a_circle_costs_one_seed(monkeypatch):
