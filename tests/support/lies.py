@@ -82,6 +82,11 @@ class _Edit:
     added: Sequence[Mapping[str, Any]] = ()
 
 
+def _by(asked: Mapping[str, Any]) -> str:
+    """What a read looks rows up by, for the name of its class."""
+    return " by index" if asked.get("index") else " by view" if asked.get("base") else ""
+
+
 class CleanRun:
     """A run in which nothing is wrong. `retold`: its nodes' memories can be told anew from what is on their disks."""
 
@@ -326,7 +331,7 @@ class CleanRun:
                 found.setdefault((event["key"], value["phase"], bool(value.get("where"))), []).append(answered)
         for (_, phase, keyed), reads in found.items():
             for at, value in ((at, self._values[at]) for at in reads):
-                group = f"{value['consistency']} {phase}"
+                group = f"{value['consistency']} {phase}{_by(value)}"
                 for number, row in enumerate(value["rows"]):
                     text = f"op {self._history[at]['index']} row {number}"
                     yield self._read(f"row gone: {group}", text, {at: _without(value["rows"], row)})
