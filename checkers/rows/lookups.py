@@ -9,7 +9,8 @@ phases at ALL against the reads of the table in the same phase. A row must be in
   a column that it is on; one of unknown outcome leaves a doubt, until a final reading decides it;
 - both had been acknowledged long enough ago: an index of a few rows is built within ten seconds, a view within thirty.
 
-Finds: `missing-from-index`, `missing-from-view`. A row that is missing earlier than that, and a lookup that was not answered, are doubts.
+Finds: `missing-from-index`, `missing-from-view`. Doubts are a row that is missing earlier than that, one whose INSERT was never answered
+although an earlier read of the table at ALL shows it, and a lookup that was not answered.
 Source: CASSANDRA-13004 and 8272 (answers of an index), 13737 (a view without its table), the seeds' "no acknowledged write is lost".
 """
 
@@ -119,8 +120,9 @@ def _judge(
         error = unread[0].error or "no answer before the run ended"
         text = f"{phase_text(phase)} no row could be looked for through {kind} {through.subject.key}: {error}"
         yield Doubt("unread", text, (rows.table.key,))
+    answered = [lookup for lookup in lookups if lookup.type == "ok"]
     due = [insert for insert in rows.due(phase) if _writes_alone(rows, insert)]
-    missing = [one for lookup in lookups if lookup.type == "ok" for one in _missing(rows, lookup, phase, due)]
+    missing = [one for lookup in answered for one in _missing(rows, lookup, phase, due)]
     late = [one for one in missing if _since(create, one) >= _BUILT_WITHIN_S[kind] * S]
     proven = [one for one in late if not _open_removals(rows, through, create, one.lookup)]
     if proven:
@@ -138,6 +140,15 @@ def _judge(
             f"less than {_BUILT_WITHIN_S[kind]} s after it was created or they were written"
         )
         yield Doubt("undecided", text, (rows.table.key,))
+    else:
+        unanswered = [insert for insert in rows.perhaps_due(phase) if _writes_alone(rows, insert)]
+        open_rows = [one for lookup in answered for one in _missing(rows, lookup, phase, unanswered)]
+        if open_rows:
+            text = (
+                f"{phase_text(phase)} {kind} {through.subject.key} did not find {counted(len(open_rows), 'row')} that a read of the "
+                f"table had shown (op {open_rows[0].shown_by.index}); the INSERT of unknown outcome (op {open_rows[0].insert.index}) may be why"
+            )
+            yield Doubt("undecided", text, (rows.table.key,))
 
 
 def _writes_alone(rows: TableRows, insert: PairedOperation) -> bool:
@@ -154,7 +165,8 @@ def _missing(
     for insert in due:
         row, key = insert.argument["row"], rows.keys[insert.index]
         matches = all(column in row and row[column] == value for column, value in where.items())
-        if not matches or not insert.entirely_before(lookup) or not rows.must_meet(insert, lookup):
+        is_early = insert.type != "ok" or insert.entirely_before(lookup)
+        if not matches or not is_early or not rows.must_meet(insert, lookup):
             continue
         columns = [column for column in key if named is None or column in named]
         wanted = freeze_columns(row, columns)
@@ -164,7 +176,7 @@ def _missing(
         if any(rows.may_be_dropped(cell, insert) for cell in cells) or rows.find_doubtful(insert, phase):
             continue
         read = _shown_by_key(rows, insert, where, phase)
-        if read is not None:
+        if read is not None and (insert.type == "ok" or read.entirely_before(lookup)):
             yield _Missing(insert, lookup, read)
 
 

@@ -400,10 +400,17 @@ class TableRows:
 
     def due(self, phase: str) -> Sequence[PairedOperation]:
         """Return the inserts whose rows must be there in this phase."""
+        return self._written_by(phase, "ok")
+
+    def perhaps_due(self, phase: str) -> Sequence[PairedOperation]:
+        """Return the inserts of unknown outcome whose rows must be there in this phase if they took effect."""
+        return self._written_by(phase, "info")
+
+    def _written_by(self, phase: str, outcome: str) -> Sequence[PairedOperation]:
         return [
             insert
             for insert in self.inserts
-            if insert.type == "ok"
+            if insert.type == outcome
             and PHASE_ORDER.get(phase_of(insert), 1) <= PHASE_ORDER[phase]
             and not self.may_be_gone(insert)
         ]

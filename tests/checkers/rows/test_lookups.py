@@ -80,7 +80,12 @@ def test_a_row_that_is_there_and_is_not_found_is_missing(kind: str) -> None:
     [
         pytest.param(lambda kind: [insert(), read(ROW), lookup(kind, ROW)], id="it is found"),
         pytest.param(lambda kind: [insert(c=8), read({"k": 1, "c": 8}), lookup(kind)], id="another value"),
-        pytest.param(lambda kind: [insert(outcome="info"), read(ROW), lookup(kind)], id="no acknowledgement"),
+        pytest.param(lambda kind: [insert(outcome="info"), read(ROW), lookup(kind, ROW)], id="unanswered, and found"),
+        pytest.param(lambda kind: [insert(outcome="info"), read(), lookup(kind)], id="unanswered, and not there"),
+        pytest.param(
+            lambda kind: [insert(outcome="info"), read(ROW, at=LATE + 20), lookup(kind)],
+            id="unanswered, and there later",
+        ),
         pytest.param(lambda kind: [insert(), insert(20, c=9), read(ROW), lookup(kind)], id="two writes of the key"),
         pytest.param(lambda kind: [insert(), read(ROW), lookup(kind, level="ONE")], id="a lookup at ONE"),
         pytest.param(lambda kind: [insert(LATE + 11), read(ROW, at=LATE + 20), lookup(kind)], id="written later"),
@@ -116,6 +121,13 @@ def test_a_row_that_is_there_and_is_not_found_is_missing(kind: str) -> None:
 )
 def test_its_twins_are_legal(kind: str, twin: Any) -> None:
     assert found(judge(kind, *twin(kind))) == []
+
+
+@pytest.mark.parametrize("kind", KIND)
+def test_a_row_of_an_insert_that_was_never_answered_may_be_missing_but_not_silently(kind: str) -> None:
+    verdict = judge(kind, insert(outcome="info"), read(ROW), lookup(kind))
+    assert (verdict.valid, [doubt.kind for doubt in verdict.doubts]) == ("unknown", ["undecided"])
+    assert "did not find 1 row that a read of the table had shown" in verdict.doubts[0].text
 
 
 @pytest.mark.parametrize("kind", KIND)
