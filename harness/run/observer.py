@@ -18,11 +18,12 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from schemaquake.harness.errors import ClusterError, NodeUnreachable, SchemaquakeError
+from schemaquake.harness.errors import ClusterError
 from schemaquake.harness.history.journal import ObservationJournal, sync_regularly
 from schemaquake.harness.model.observation import Observation
 from schemaquake.harness.model.protocols import Client, Connector
 from schemaquake.harness.model.runtime import Settled, Sleep
+from schemaquake.harness.run.failures import Failure, classify_failure
 from schemaquake.harness.run.lifeline import end_with_parent
 from schemaquake.harness.run.observing import SAMPLE_EVERY_S, Look, settle
 from schemaquake.harness.units import S
@@ -76,16 +77,12 @@ class ProcessObserver:
         try:
             with self._asking:
                 self._connection.send((verb, argument))
-                kind, answer = self._connection.recv()
+                answer = self._connection.recv()
         except (EOFError, OSError) as error:
             self._process.join(5)
             raise ClusterError(f"the observer process ended by itself, exit code {self._process.exitcode}") from error
-        if kind == "unreachable":
-            raise NodeUnreachable(answer)
-        if kind == "refused":
-            raise ClusterError(answer)
-        if kind == "failed":
-            raise ClusterError(f"the observer failed:\n{answer}")
+        if isinstance(answer, Failure):
+            raise answer.to_error("the observer", ClusterError)
         return answer
 
     def stop(self) -> None:
@@ -120,18 +117,13 @@ def _serve(
             reader.close()
             return
         if reader.sampling_failed is not None:
-            connection.send(("failed", reader.sampling_failed))
+            connection.send(reader.sampling_failed)
             continue
         try:
             answer = getattr(reader, verb)(argument)
-        except NodeUnreachable as error:
-            connection.send(("unreachable", str(error)))
-        except SchemaquakeError as error:
-            connection.send(("refused", str(error)))
-        except Exception:  # noqa: BLE001 - handed to the conductor, which ends the run
-            connection.send(("failed", traceback.format_exc()))
-        else:
-            connection.send(("done", answer))
+        except Exception as error:  # noqa: BLE001 - handed to the conductor, which ends the run
+            answer = classify_failure(error)
+        connection.send(answer)
 
 
 class _SchemaReader:
@@ -145,8 +137,8 @@ class _SchemaReader:
         self._lock = threading.Lock()
         self._phase: str | None = None
         self._samples = 0
-        self.sampling_failed: str | None = None
-        """The traceback of a defect that ended the sampling thread, else None: a run without its samples must not look whole."""
+        self.sampling_failed: Failure | None = None
+        """The defect that ended the sampling thread, else None: a run without its samples must not look whole."""
         self._pool = ThreadPoolExecutor(max_workers=16)
 
     def connect(self, nodes: Sequence[str]) -> None:
@@ -176,7 +168,7 @@ class _SchemaReader:
                     self._observe(phase, complete=False)
                 pause_for(SAMPLE_EVERY_S)
         except Exception:  # noqa: BLE001 - handed to the conductor at its next question, which ends the run
-            self.sampling_failed = traceback.format_exc()
+            self.sampling_failed = Failure("failed", traceback.format_exc())
 
     def settle(self, limits: tuple[float, float]) -> Settled:
         limit_s, quiet_s = limits

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -15,6 +14,7 @@ from schemaquake.harness.model.protocols import Client, EventClient, Phase
 from schemaquake.harness.model.runtime import Sleep
 from schemaquake.harness.model.steps import Meet
 from schemaquake.harness.run.event_heap import Event, EventHeap
+from schemaquake.harness.run.failures import classify_failure
 from schemaquake.harness.run.interpreter import (
     MEETING_LIMIT_S,
     ONE_HAS_LEFT,
@@ -173,16 +173,8 @@ class SimulatedCrew:
     def fail(self, node: str, error: Exception) -> None:
         """Take note that a worker's own code failed; the phase is over for all."""
         self._working -= 1
-        match error:
-            case NodeUnreachable():
-                failure: SchemaquakeError = error
-            case SchemaquakeError():
-                failure = WorkerFailed(str(error))
-            case _:
-                text = "".join(traceback.format_exception(error))
-                failure = WorkerFailed(f"a worker of {node} failed:\n{text}")
-        if failure is not error:
-            failure.__cause__ = error
+        failure = classify_failure(error).to_error(f"a worker of {node}", WorkerFailed)
+        failure.__cause__ = error
         self._failures.append(failure)
         self._halt()
 

@@ -11,7 +11,6 @@ import multiprocessing
 import signal
 import threading
 import time
-import traceback
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -28,6 +27,7 @@ from schemaquake.harness.model.protocols import Client, Connector, Context, Phas
 from schemaquake.harness.model.runtime import Sleep
 from schemaquake.harness.model.steps import Invoke, Meet
 from schemaquake.harness.registry import load
+from schemaquake.harness.run.failures import Failure, classify_failure
 from schemaquake.harness.run.interpreter import (
     MEETING_LIMIT_S,
     Assignment,
@@ -242,21 +242,14 @@ class _WorkerProcess:
     def reply(self, verb: _Verb) -> tuple[SchemaquakeError | None, str | None]:
         """Receive the answer to the last such command: why it failed, and why one of its workers ended the phase."""
         try:
-            kind, text = self.pipes[verb].recv()
+            answer = self.pipes[verb].recv()
         except (EOFError, OSError):
             self.process.join(_END_LIMIT_S)
             words = f"the worker process of {self.node} ended by itself, exit code {self.process.exitcode}"
             return WorkerFailed(words), None
-        match kind:
-            case "done":
-                return None, None
-            case "ended early":
-                return None, text
-            case "unreachable":
-                return NodeUnreachable(text), None
-            case "refused":
-                return WorkerFailed(text), None
-        return WorkerFailed(f"a worker of {self.node} failed:\n{text}"), None
+        if isinstance(answer, Failure):
+            return answer.to_error(f"a worker of {self.node}", WorkerFailed), None
+        return None, answer
 
     def ask_to_end(self) -> None:
         """Ask the process to close its sessions and journals, and to end."""
@@ -340,9 +333,12 @@ def _serve_sessions(sessions: Connection, workers: Sequence[_ThreadedWorker]) ->
 
 def _do_each(
     workers: Sequence[_ThreadedWorker], action: Callable[[_ThreadedWorker], str | None], stopped: Any = None
-) -> tuple[Literal["done", "ended early", "unreachable", "refused", "failed"], str]:
-    """Act in one thread a worker, and collect the results; the first defect sets `stopped`, which ends the phase for all."""
-    answers: list[tuple[Literal["unreachable", "refused", "failed"], str]] = []
+) -> Failure | str | None:
+    """Act in one thread a worker. Returns the first failure, else why the first worker that did so ended the phase early.
+
+    The first defect sets `stopped`, which ends the phase for all.
+    """
+    failures: list[Failure] = []
     early: list[str] = []
 
     def guarded(worker: _ThreadedWorker) -> None:
@@ -350,13 +346,10 @@ def _do_each(
             because = action(worker)
             if because is not None:
                 early.append(because)
-        except NodeUnreachable as error:
-            answers.append(("unreachable", str(error)))
-        except SchemaquakeError as error:
-            answers.append(("refused", str(error)))
-        except Exception:  # noqa: BLE001 - handed to the conductor, which ends the run
-            answers.append(("failed", traceback.format_exc()))
-            if stopped is not None:
+        except Exception as error:  # noqa: BLE001 - handed to the conductor, which ends the run
+            failure = classify_failure(error)
+            failures.append(failure)
+            if failure.kind == "failed" and stopped is not None:
                 stopped.value = 1
 
     threads = [threading.Thread(target=guarded, args=(worker,), daemon=True) for worker in workers]
@@ -364,9 +357,9 @@ def _do_each(
         thread.start()
     for thread in threads:
         thread.join()
-    if answers:
-        return answers[0]
-    return ("ended early", early[0]) if early else ("done", "")
+    if failures:
+        return failures[0]
+    return early[0] if early else None
 
 
 class _ThreadedWorker:
