@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-__all__ = ["listing", "names", "phase_text", "seconds", "where"]
+from schemaquake.checkers.findings.limits import LIMITS
+
+__all__ = ["listing", "name_operations", "names", "phase_text", "seconds", "where"]
 
 _PHASE_TEXT: Final = {
     "settled": "after the cluster settled",
@@ -22,6 +24,13 @@ def listing(items: Iterable[str]) -> str:
     """Join items as `a`, `a and b`, `a, b and c`; none: `nothing`."""
     listed = list(items)
     return listed[0] if len(listed) == 1 else f"{', '.join(listed[:-1])} and {listed[-1]}" if listed else "nothing"
+
+
+def name_operations(operations: Iterable[int]) -> str:
+    """Name operations by their indices, each once and in order: `op 3 and op 5`; of many the rest is counted: `op 3, … and 2 more`."""
+    named = [f"op {index}" for index in sorted(set(operations))]
+    most = LIMITS.named
+    return listing(named) if len(named) <= most else f"{', '.join(named[:most])} and {len(named) - most} more"
 
 
 def seconds(time: int) -> str:

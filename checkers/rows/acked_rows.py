@@ -29,7 +29,7 @@ from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import can_follow, target
 from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
-from schemaquake.checkers.findings.explanation import listing, phase_text
+from schemaquake.checkers.findings.explanation import listing, name_operations, phase_text
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.rows.lookups import find_unlisted
 from schemaquake.checkers.rows.overwritten_cells import find_outdated_on_the_way, find_overwritten
@@ -145,17 +145,9 @@ def _find_missing_on_the_way(rows: TableRows) -> Iterator[Doubt]:
 
 
 def _doubt_missing(rows: TableRows, phase: str, doubtful: Mapping[int, Sequence[PairedOperation]]) -> Doubt:
-    return Doubt(
-        "undecided",
-        f"{phase_text(phase)} {len(doubtful)} acknowledged rows were not found, and {_name_causes(doubtful.values())} may be why",
-        (rows.table.key,),
-    )
-
-
-def _name_causes(causes: Iterable[Sequence[PairedOperation]]) -> str:
-    operations = sorted({operation.index for of_row in causes for operation in of_row})
-    more = len(operations) - _LIMITS.named
-    return listing(f"op {index}" for index in operations[: _LIMITS.named]) + (f" and {more} more" if more > 0 else "")
+    causes = name_operations(operation.index for of_row in doubtful.values() for operation in of_row)
+    text = f"{phase_text(phase)} {counted(len(doubtful), 'acknowledged row was', 'acknowledged rows were')} not found, and {causes} may be why"
+    return Doubt("undecided", text, (rows.table.key,))
 
 
 def _report_missing(
@@ -256,7 +248,7 @@ def _find_changed(rows: TableRows, phases: Sequence[str]) -> Iterator[Anomaly | 
         }
         doubtful = [cell for cell in all_cells.values() if cell.doubtful]
         if doubtful:
-            causes = _name_causes(cell.doubtful for cell in doubtful)
+            causes = name_operations(operation.index for cell in doubtful for operation in cell.doubtful)
             text = (
                 f"{phase_text(phase)} {len(doubtful)} cells do not read as they were written, and {causes} may be why"
             )
@@ -307,7 +299,7 @@ def _find_returned(rows: TableRows, phases: Sequence[str]) -> Iterator[Anomaly |
     found = [(phase, cell) for phase in phases for cell in find_returned_cells(rows, phase)]
     doubtful = [cell for _, cell in found if cell.doubtful]
     if doubtful:
-        causes = _name_causes(cell.doubtful for cell in doubtful)
+        causes = name_operations(operation.index for cell in doubtful for operation in cell.doubtful)
         text = f"{len(doubtful)} cells of dropped columns were read that should not be there, and {causes} may be why"
         yield Doubt("undecided", text, (rows.table.key,))
     certain = [(phase, cell) for phase, cell in found if not cell.doubtful]
@@ -353,7 +345,7 @@ def _find_strange(
     strange = [(phase, row) for phase in phases for row in find_strange_rows(rows, operations, evidence, phase)]
     doubtful = [row for _, row in strange if row.doubtful]
     if doubtful:
-        causes = _name_causes(row.doubtful for row in doubtful)
+        causes = name_operations(operation.index for row in doubtful for operation in row.doubtful)
         text = (
             f"{counted(len(doubtful), 'row was', 'rows were')} read that should not be there, and {causes} may be why"
         )

@@ -25,7 +25,7 @@ from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import can_follow, certainly_applied
 from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
-from schemaquake.checkers.findings.explanation import listing, phase_text, seconds
+from schemaquake.checkers.findings.explanation import name_operations, phase_text, seconds
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.rows.row_fates import TableRows
 from schemaquake.checkers.rows.row_operations import (
@@ -128,7 +128,7 @@ def _judge(
     if proven:
         yield _report(rows, through, phase, create, proven)
     elif late:
-        removals = listing(f"op {one.index}" for one in _open_removals(rows, through, create, late[0].lookup))
+        removals = name_operations(one.index for one in _open_removals(rows, through, create, late[0].lookup))
         text = (
             f"{phase_text(phase)} {kind} {through.subject.key} did not find {counted(len(late), 'row')}, and {removals}, of unknown "
             "outcome, may have removed it"

@@ -19,7 +19,7 @@ from typing import Final
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
-from schemaquake.checkers.findings.explanation import listing, phase_text
+from schemaquake.checkers.findings.explanation import name_operations, phase_text
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.rows.row_contents import find_ambiguous, list_exact_types
 from schemaquake.checkers.rows.row_fates import MatchedRow, TableRows, overlaps
@@ -54,9 +54,7 @@ def find_overwritten(rows: TableRows, phases: Sequence[str]) -> Iterator[Anomaly
         found = [cell for matched in rows.matched(phase) for cell in _in_row(rows, matched, types, phase)]
         doubtful = [cell for cell in found if cell.doubtful]
         if doubtful:
-            causes = listing(
-                f"op {index}" for index in sorted({one.index for one in doubtful[0].doubtful})[: LIMITS.named]
-            )
+            causes = name_operations(operation.index for cell in doubtful for operation in cell.doubtful)
             text = f"{phase_text(phase)} {counted(len(doubtful), 'cell reads', 'cells read')} as an older value than was written last, and {causes} may be why"
             yield Doubt("undecided", text, (rows.table.key,))
         certain = [cell for cell in found if not cell.doubtful]

@@ -29,7 +29,7 @@ from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import SchemaChanges, SchemaObject, certainly_applied, target
 from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
-from schemaquake.checkers.findings.explanation import listing
+from schemaquake.checkers.findings.explanation import listing, name_operations
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.findings.tally import Tally
 from schemaquake.checkers.rows.probe_errors import ProbeFault, classify_error, find_missing_column, shorten_error
@@ -286,7 +286,7 @@ def _judge_answers(
     proven = [answer for answer in late if not answer.removals]
     if not proven:
         first = late[0]
-        removals = listing(f"op {removal.index}" for removal in first.removals)
+        removals = name_operations(removal.index for removal in first.removals)
         text = f"{first.operation.node} did not know it, and {removals}, of unknown outcome, may be why"
         return Doubt("undecided", text, (subject.table.key,))
     late = proven

@@ -31,7 +31,7 @@ from schemaquake.checkers.evidence.schema_changes import SchemaObject, target
 from schemaquake.checkers.evidence.statements import parse_statement
 from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
-from schemaquake.checkers.findings.explanation import listing, phase_text, where
+from schemaquake.checkers.findings.explanation import listing, name_operations, phase_text, where
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.schema.judge import Findings, judge
 from schemaquake.checkers.schema.restarts import find_changes_by_restart
@@ -213,9 +213,8 @@ def _find_moving(case: Evidence, schemas: Sequence[NodeSchema]) -> Sequence[Pair
 
 def _may_yet(changes: Sequence[PairedOperation]) -> str:
     """Render that these changes may explain what was read."""
-    named = listing(f"op {change.index}" for change in changes[: LIMITS.named])
-    more = f" and {len(changes) - LIMITS.named} more" if len(changes) > LIMITS.named else ""
-    return f"{named}{more}, of unknown outcome, may have taken effect meanwhile"
+    named = name_operations(change.index for change in changes)
+    return f"{named}, of unknown outcome, may have taken effect meanwhile"
 
 
 def _settles(notes: Notes) -> Mapping[str, Mapping[str, Any]]:

@@ -21,7 +21,7 @@ from schemaquake.checkers.evidence.option_values import can_be
 from schemaquake.checkers.evidence.schema_changes import SchemaObject, target
 from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
-from schemaquake.checkers.findings.explanation import listing
+from schemaquake.checkers.findings.explanation import listing, name_operations
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.schema.judge import Findings
 from schemaquake.checkers.schema.possible_parts import list_possible_parts
@@ -73,7 +73,7 @@ def _judge(
         return None
     late = _late(case, subject, place, list(changed))
     if late:
-        operations = listing(f"op {operation.index}" for operation in late)
+        operations = name_operations(operation.index for operation in late)
         text = f"{subject.kind} {subject.key} is another after the restart, and {operations} may be why"
         return Doubt("undecided", text, (subject.key,))
     last = [operation for operation in case.changes.possible if target(operation).key == subject.key][
