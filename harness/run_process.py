@@ -26,7 +26,7 @@ def still_running(folder: Path) -> int | None:
     try:
         document = orjson.loads((folder / "process.json").read_bytes())
         pid, began = document["pid"], document["start_time"]
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
+    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
         return None
     started = process_start_time(pid) if type(pid) is int else None
     return pid if started is not None and started == began else None

@@ -23,10 +23,10 @@ from schemaquake.harness.history.journal import STARTED
 from schemaquake.harness.model.records import HISTORY, OBSERVATIONS
 from schemaquake.harness.run_folder import refuse_links
 from schemaquake.harness.run_process import still_running
-from schemaquake.harness.sealed_json import dump_sealed, load_sealed
+from schemaquake.harness.sealed_json import dump_sealed
 from schemaquake.results.bundle.archive import SUFFIX, write_archive
 from schemaquake.results.bundle.manifest import MANIFEST, SUMS, Manifest, sha256_of
-from schemaquake.results.bundle.provenance import provenance_of
+from schemaquake.results.bundle.provenance import provenance_of, read_object
 from schemaquake.results.bundle.redaction import Redactor, redactor_of, secrets_in
 from schemaquake.results.bundle.signing import SIGNATURE, sign
 from schemaquake.results.store.store import Store, read_table, write_table
@@ -148,10 +148,7 @@ def _stage(store: Store, draft: Store, redactor: Redactor) -> RunSummary:
 def _stage_document(store: Store, draft: Store, file: str, redactor: Redactor) -> None:
     """Copy a JSON file; a redacted one is sealed again if it was sealed."""
     content = store.path(file).read_bytes()
-    try:
-        document = orjson.loads(content) if file.startswith("journals/") else load_sealed(content)
-    except ValueError as error:
-        raise HistoryError(f"{store.path(file)} is damaged: {error}") from error
+    document = read_object(store, file, sealed=not file.startswith("journals/"))
     redacted = _without_places(redactor.value(document)) if file == "plan.json" else redactor.value(document)
     path = draft.path(file)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -189,11 +186,7 @@ def _stage_facts(store: Store, draft: Store, redactor: Redactor) -> None:
     for file, names in _FACTS.items():
         if not store.path(file).is_file():
             continue
-        try:
-            document = load_sealed(store.path(file).read_bytes())
-        except ValueError as error:
-            raise HistoryError(f"{store.path(file)} is damaged: {error}") from error
-        facts = _only(document, names)
+        facts = _only(read_object(store, file), names)
         if isinstance(others := facts.get("others"), dict):
             facts["others"] = {system: _only(each, names) for system, each in others.items()}
         draft.path(file).write_bytes(orjson.dumps(redactor.value(facts), option=orjson.OPT_INDENT_2) + b"\n")

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any, Final
 
+import orjson
+
 import schemaquake
 from schemaquake.harness.errors import HistoryError
 from schemaquake.harness.sealed_json import load_sealed
@@ -14,7 +16,7 @@ from schemaquake.results.bundle.manifest import FORMAT
 from schemaquake.results.store.store import Store
 from schemaquake.results.summary.run_summary import RunSummary
 
-__all__ = ["claims_of", "derived_provenance_of", "provenance_of"]
+__all__ = ["claims_of", "derived_provenance_of", "provenance_of", "read_object"]
 
 _LIBRARIES: Final = ("numpy", "numba", "pyarrow", "orjson")
 _LOCAL: Final = "local.json"
@@ -40,14 +42,19 @@ def provenance_of(store: Store, summary: RunSummary, redactions: Mapping[str, in
 
 def derived_provenance_of(store: Store) -> dict[str, Any]:
     """Collect what the run's files say of its servers and its machine. Raises HistoryError for a damaged file."""
-    local, docker = _read(store, _LOCAL), _read(store, _DOCKER)
+    local, docker = read_object(store, _LOCAL), read_object(store, _DOCKER)
     return {
         "command": store.read_plan().command_line(),
-        "environment": {str(name): str(value) for name, value in _read(store, "environment.json").items()},
-        "jars": {str(name): str(digest) for name, digest in (local.get("jars") or {}).items()},
+        "environment": _texts(read_object(store, "environment.json")),
+        "jars": _texts(local.get("jars")),
         "digest_of_jars": local.get("digest"),
         "image": docker.get("image_id"),
     }
+
+
+def _texts(document: Any) -> dict[str, str]:
+    """Return the members of a JSON object as texts; none of anything else."""
+    return {str(name): str(value) for name, value in document.items()} if isinstance(document, dict) else {}
 
 
 def claims_of(summary: RunSummary) -> dict[str, Any]:
@@ -78,11 +85,15 @@ def claims_of(summary: RunSummary) -> dict[str, Any]:
     }
 
 
-def _read(store: Store, name: str) -> dict[str, Any]:
-    """Read a JSON object of the run's folder; empty if there is no such file."""
+def read_object(store: Store, name: str, *, sealed: bool = True) -> dict[str, Any]:
+    """Read a JSON object of the run's folder, without its checksum if it may be `sealed`; empty if there is no such file.
+
+    Raises HistoryError for a file that holds anything else.
+    """
     path = store.path(name)
     try:
-        document = load_sealed(path.read_bytes()) if path.is_file() else {}
+        content = path.read_bytes() if path.is_file() else b"{}"
+        document = load_sealed(content) if sealed else orjson.loads(content)
     except ValueError as error:
         raise HistoryError(f"{path} is damaged: {error}") from error
     if not isinstance(document, dict):

@@ -164,8 +164,8 @@ def verify_bundle(
         for name, content in opened.files.items():
             store.path(name).parent.mkdir(parents=True, exist_ok=True)
             store.path(name).write_bytes(content)
-        records = _differs("records", _failures(_readings(store)))
-        claimed = _failures([store.read_verdict, lambda: read_summary(store)])
+        records = _differs("records", _failures(store, _readings(store)))
+        claimed = _failures(store, [store.read_verdict, lambda: read_summary(store)])
         checks.append(_differs("records", [*records.details, *claimed]))
         if records.state == "ok":
             checks += _judged_again(store, opened.files, manifest, run, limit_s, checksums)
@@ -237,15 +237,16 @@ def _signature(path: Path, manifest: Manifest, signature: Path | None, signers: 
 # ── records ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _failures(steps: Iterable[Callable[[], object]]) -> list[str]:
-    """Read records, and return why each that cannot be read cannot."""
-    return [reason for step in steps if (reason := _failure(step))]
+def _failures(store: Store, steps: Iterable[Callable[[], object]]) -> list[str]:
+    """Read records, and return why each that cannot be read cannot. Files have their names in the bundle."""
+    return [reason.replace(f"{store.folder}/", "") for step in steps if (reason := _failure(step))]
 
 
 def _readings(store: Store) -> Iterator[Callable[[], object]]:
-    """Yield a reader of each record: plan, outcome, tables, logs, ledger. Each Parquet file is read in a process of its own first."""
+    """Yield a reader of each record: plan, outcome, facts of the servers, tables, logs, ledger. Each Parquet file is read in a process of its own first."""
     yield store.read_plan
     yield lambda: read_outcome(store.folder)
+    yield lambda: derived_provenance_of(store)
     for name, schema in TABLES.items():
         if store.path(name).exists():
             yield lambda name=name, schema=schema: _read_table(store.path(name), schema)  # type: ignore[misc]  # a default binds it

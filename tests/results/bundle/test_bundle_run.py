@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -295,6 +296,34 @@ def test_a_run_without_a_verdict_and_a_damaged_one_are_refused(run, tmp_path):
     (broken / "plan.json").symlink_to("/etc/hostname")
     with pytest.raises(HistoryError):
         bundle_run(broken)
+
+
+@pytest.mark.parametrize("content", [b"[]", b"3", b'"text"', b"{", b""])
+@pytest.mark.parametrize("file", ["environment.json", "local.json", "outcome.json", "journals/started.json"])
+def test_a_document_that_is_no_object_is_named_by_its_place_in_the_run(run, tmp_path, file, content):
+    copy = tmp_path / "copy"
+    shutil.copytree(run, copy)
+    (copy / file).parent.mkdir(exist_ok=True)
+    (copy / file).write_bytes(content)
+    with pytest.raises(HistoryError, match=re.escape(f"{copy / file} is damaged")):
+        bundle_run(copy)
+
+
+def test_a_bundle_whose_facts_are_no_objects_differs(bundle, tmp_path):
+    for name, file in enumerate(("environment.json", "local.json", "docker.json")):
+
+        def change(contents, file=file):
+            contents[file] = b"[]"
+
+        verified = verify_bundle(forged(bundle, tmp_path / str(name), change))
+        assert check_of(verified, "records").state == "differs"
+        assert check_of(verified, "records").details == (f"{file} is damaged: it holds no object",)
+
+
+def test_a_file_is_not_a_run_to_bundle(tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(HistoryError, match="file is not a run's folder: it is a file"):
+        bundle_run(tmp_path / "file")
 
 
 def test_an_unpacked_bundle_is_a_run_that_keeps_its_tables(bundle, tmp_path):
