@@ -35,6 +35,9 @@ log = logging.getLogger(__name__)
 
 _EXIT_CODES: Final = ", ".join(f"{code.value} {code.name.lower().replace('_', ' ')}" for code in ExitCode)
 
+_INPUT: Final = "Input should"
+_NUMBERS: Final = {"integer": "a whole number", "number": "a number"}
+"""Pydantic's kinds of numbers → how a person names one."""
 _WIDEST: Final = 120
 """Columns of a page of help on a wide terminal; longer lines are hard to read."""
 
@@ -151,7 +154,19 @@ def _describe_usage(error: Any) -> str:
     if context is None or message.startswith("Usage:"):
         return str(message).rstrip()
     path = context.command_path
-    return f'{path}: {message.replace("Value error, ", "")}\nTry "{path} --help" for help.'
+    return f'{path}: {_reword(error, message.replace("Value error, ", ""))}\nTry "{path} --help" for help.'
+
+
+def _reword(error: Any, message: str) -> str:
+    """Return a message with the value that was given in the place of pydantic's "Input"; one without it as it is."""
+    before, found, condition = message.partition(_INPUT)
+    errors = getattr(error.__cause__, "errors", None)
+    if not found or errors is None:
+        return message
+    for kind, name in _NUMBERS.items():
+        if condition.startswith(f" be a valid {kind}"):
+            return f'{before}"{errors()[0]["input"]}" is not {name}'
+    return f'{before}"{errors()[0]["input"]}" should{condition}'
 
 
 def _crashed(error: BaseException) -> int:

@@ -59,7 +59,9 @@ def read_curation(path: Path) -> Curation:
     """Read the file. Raises PlanError, which names the entry."""
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise PlanError(f"{path} cannot be read: {error.strerror or error}") from error
+    except ValueError as error:
         raise PlanError(f"{path} cannot be read: {error}") from error
     entries = document.get("finding", [])
     if document.keys() - {"finding"} or not isinstance(entries, list):

@@ -144,9 +144,22 @@ def checker_of(model: str, *, checker: str | None, options: ModelOptions) -> Che
     elif model in _OBJECTS and checker in {None, "linearizable"}:
         judge = _linearizable(_object(model, options), options)
     if judge is not None:
+        _refuse_unknown_levels(judge.name, options)
         found: Checker = judge
         return found
     raise PlanError(f'checker "{checker}" does not judge the model "{model}"')
+
+
+def _refuse_unknown_levels(checker: str, options: ModelOptions) -> None:
+    """Raise PlanError for a consistency model that the checker does not know, which would else be the crash of a check."""
+    if checker in {"list-append", "rw-register"}:
+        from schemaquake.checkers.elle.models import model as look_up  # noqa: PLC0415 - as in `_checker`
+    elif checker == "weak-isolation":
+        from schemaquake.checkers.weak_isolation.levels import level as look_up  # type: ignore[assignment]  # noqa: PLC0415
+    else:
+        return
+    for name in options.consistency_models:
+        look_up(name)
 
 
 def _own_model(name: str) -> HistoryModel:

@@ -45,7 +45,7 @@ class TrackedRuns:
 def track_runs(paths: Iterable[Path], curation: Curation = NOTHING_CURATED) -> TrackedRuns:
     """Read the summaries of runs' folders, and of the runs in other folders. A run that cannot be read is listed, not left out.
 
-    Raises PlanError if there is no run at all.
+    Raises PlanError for a path that is not there, and if there is no run at all.
     """
     judged, unread = [], []
     for folder in _folders(paths):
@@ -66,6 +66,10 @@ def track_runs(paths: Iterable[Path], curation: Curation = NOTHING_CURATED) -> T
 
 def _folders(paths: Iterable[Path]) -> Sequence[Path]:
     """List the runs' folders, each once: links such as `latest` name a run that is there anyway."""
+    paths = list(paths)
+    for path in paths:
+        if not path.exists():
+            raise PlanError(f"{path} is not there: name runs' folders, or the folder in which they are")
     found = [
         folder for path in paths for folder in ([path] if _is_run(path) else sorted(filter(_is_run, _inside(path))))
     ]

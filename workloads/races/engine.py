@@ -224,7 +224,9 @@ def take_turns(number: int, context: Context, turns: Sequence[tuple[str, _Varian
     variants = racing_options(context.options).variant
     mine = [turn for turn in turns if not variants or turn[0] in variants]
     if not mine:
-        raise PlanError(f"-O variant={','.join(variants)}: this workload has {', '.join(dict(turns))}")
+        raise PlanError(
+            f"-O variant={','.join(variants)}: this workload has no such variant; it has {', '.join(dict(turns))}"
+        )
     return mine[number % len(mine)]
 
 

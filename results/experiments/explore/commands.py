@@ -59,7 +59,8 @@ def _explore(
         int,
         typer.Option(
             metavar=NUMBER,
-            help="Run so many executions in random order instead of all orders: for scopes that are too large.",
+            help="Draw so many orders at random instead of exploring all: for scopes that are too large.",
+            show_default="explore all",
         ),
     ] = 0,
     option: OptionsOfSimulation = None,
@@ -67,7 +68,7 @@ def _explore(
 ) -> None:
     """Explore all orders of the messages of a few schema changes on three simulated nodes.
 
-    Each scope is printed as it ends. Without --scope all are looked at for half a minute; one alone may take a minute on 6.0.
+    Each scope is printed as it ends. Without --scope, all scopes take half a minute; with it, one scope may take a minute on 6.0.
     """
     configure_logging(verbose=False)
     from schemaquake.clusters.simulated.designs import SCOPES  # noqa: PLC0415 - every other command would wait for it

@@ -222,7 +222,7 @@ WRONG = [
     ("less than no joins", ["placements", "--joins", "-1"], "--joins must be at least 0, not -1"),
     ("a layout there is not", ["placements", "--layout", "ring"], "--layout is one of simple, "),
     ("a grid that is none", ["model-against-server", __file__], "is not the cells.parquet of a grid"),
-    ("a port there is not", ["serve", ".", "--port", "70000"], "less than or equal to 65535"),
+    ("a port there is not", ["serve", ".", "--port", "70000"], '"70000" should be less than or equal to 65535'),
     ("a run that is none", ["heal", "."], "is not a run's folder: it has no plan.json"),
     (
         "a folder of runs that cannot be",
@@ -234,6 +234,8 @@ WRONG = [
         ["publish", ".", "--to", "site", "--docs", "javascript:x"],
         "an address begins with https://",
     ),
+    ("nodes that are a word", ["run", "--workload", "set", "--nodes", "abc"], '"abc" is not a whole number'),
+    ("a rate that is a word", ["run", "--workload", "set", "--rate", "many"], '"many" is not a number'),
     ("a notation without a ticket", ["report", "runs/latest", "--as", "jira"], "name its finding with --ticket"),
     ("a date of no question", ["corpus", "--to", "t", "--query", "rates", "--since", "2026-11-01"], "--query new"),
     ("a date that is none", ["corpus", "--to", "t", "--query", "new", "--since", "today"], "not today"),

@@ -65,6 +65,8 @@ def test_the_document_tells_which_level_is_ruled_out(tmp_path: Path, kind: str) 
 def test_a_level_that_the_checker_does_not_decide_is_refused() -> None:
     with pytest.raises(PlanError, match='does not decide "serializable"'):
         checker_of("rw-register", checker="weak-isolation", options=ModelOptions(consistency_models=("serializable",)))
+    with pytest.raises(PlanError, match=r'unknown consistency model "serialisable"\. Did you mean "serializable"'):
+        checker_of("rw-register", checker=None, options=ModelOptions(consistency_models=("serialisable",)))
     with pytest.raises(PlanError, match='"list-append" does not judge the model "causal"'):
         checker_of("causal", checker="list-append", options=ModelOptions())
 

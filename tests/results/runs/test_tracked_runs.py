@@ -52,4 +52,9 @@ def test_the_table_names_versions_and_what_was_not_read(runs):
 
 def test_a_folder_without_runs_is_refused(tmp_path):
     with pytest.raises(PlanError, match="there is no run"):
-        track_runs([tmp_path, tmp_path / "absent"])
+        track_runs([tmp_path])
+
+
+def test_a_path_that_is_not_there_is_named(runs, tmp_path):
+    with pytest.raises(PlanError, match="absent is not there"):
+        track_runs([runs, tmp_path / "absent"])
