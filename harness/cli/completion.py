@@ -24,6 +24,10 @@ ASKED: Final = "_SCHEMAQUAKE_COMPLETE"
 _PROGRAM: Final = "schemaquake"
 _WORDS: Final = ("_TYPER_COMPLETE_ARGS", "COMP_WORDS")
 """Variables that hold the words so far: of zsh and fish, and of bash."""
+_WIDE: Final = "10000"
+"""Columns in which Typer renders a description: fish takes the second line of a wrapped one for a candidate."""
+_ZSH_READY: Final = "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit }"
+"""What zsh needs before `compdef`, where the file that it reads at its start has not called it."""
 _BEFORE: Final = "_SCHEMAQUAKE_BEFORE"
 """The variable for the part of a word that bash does not replace."""
 
@@ -54,7 +58,8 @@ def _completion(
     """Print a script that completes commands, options and names: eval "$(schemaquake completion bash)"."""
     from typer.completion import get_completion_script  # type: ignore[attr-defined]  # noqa: PLC0415 - others would wait
 
-    write_line(get_completion_script(prog_name=_PROGRAM, complete_var=ASKED, shell=shell.value))
+    script = get_completion_script(prog_name=_PROGRAM, complete_var=ASKED, shell=shell.value)
+    write_line(script.replace("\ncompdef ", f"\n{_ZSH_READY}\ncompdef "))
 
 
 def prepare(environment: MutableMapping[str, str]) -> list[str]:
@@ -65,6 +70,7 @@ def prepare(environment: MutableMapping[str, str]) -> list[str]:
     from typer.completion import completion_init  # type: ignore[attr-defined]  # noqa: PLC0415 - as above
 
     completion_init()
+    environment["COLUMNS"] = _WIDE
     if "COMP_WORDS" in environment:
         _without_colon(environment)
     typed = next((environment[name] for name in _WORDS if name in environment), "")

@@ -50,6 +50,20 @@ def test_bash_divides_a_system_at_its_colon():
     assert "5.0.9" in in_bash("schemaquake", "run", "--system", "cassandra", ":")
 
 
+@pytest.mark.parametrize("shell", ["fish", "zsh"])
+def test_a_candidate_is_one_line_however_long_its_description_is(shell):
+    """Of a wrapped description, fish would offer the second line as an option of its own."""
+    asked = {
+        "_SCHEMAQUAKE_COMPLETE": f"complete_{shell}",
+        "_TYPER_COMPLETE_ARGS": "schemaquake run --sy",
+        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+        "COLUMNS": "40",
+    }
+    (line,) = said(asked)
+    assert "--system" in line
+    assert "a cluster file may name it." in line
+
+
 def test_a_question_that_no_shell_asks_is_no_answer():
     done = subprocess.run(
         [sys.executable, "-m", "schemaquake.harness.cli.command_line", "list", "workloads"],
@@ -65,16 +79,20 @@ TRIED = {
     "fish": 'schemaquake completion fish | source; complete --do-complete "schemaquake shr"',
     "zsh": 'autoload -Uz compinit; compinit -u -D; eval "$(schemaquake completion zsh)"; '
     "_arguments() { print -r -- $@ }; words=(schemaquake shr); CURRENT=2; _schemaquake_completion",
+    "zsh that has not prepared its completion": "autoload() { : }; compinit() { compdef() { : } }; "
+    'eval "$(schemaquake completion zsh)"; _arguments() { print -r -- $@ }; words=(schemaquake shr); CURRENT=2; _schemaquake_completion',
 }
 
 
-@pytest.mark.parametrize("shell", sorted(TRIED))
-def test_the_printed_script_works_in_the_shell(shell, tmp_path):
+@pytest.mark.parametrize("case", sorted(TRIED))
+def test_the_printed_script_works_in_the_shell(case, tmp_path):
+    shell = case.split()[0]
     found = shutil.which(shell)
     if found is None:
         pytest.skip(f"{shell} is not installed")
     own = {"PATH": f"{PROGRAM.parent}:{os.environ['PATH']}", "HOME": str(tmp_path)}
     done = subprocess.run(
-        [found, "-c", TRIED[shell]], env={**os.environ, **own}, capture_output=True, text=True, check=False
+        [found, "-c", TRIED[case]], env={**os.environ, **own}, capture_output=True, text=True, check=False
     )
     assert "shrink" in done.stdout, done.stderr
+    assert "command not found" not in done.stderr
