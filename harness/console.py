@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 __all__ = [
+    "answers",
     "changing_line",
     "clock_of_the_command",
     "configure_logging",
@@ -65,6 +66,11 @@ def stderr() -> Console:
 def stdout() -> Console:
     """Return a console for answers that are tables; texts are printed as on `stderr`."""
     return _console(to_stderr=False)
+
+
+def answers(*, as_json: bool) -> Console:
+    """Return the console of what a command answers: standard output; where a JSON document is printed there, standard error."""
+    return stderr() if as_json else stdout()
 
 
 def write_line(text: str) -> None:

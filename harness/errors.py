@@ -40,6 +40,7 @@ __all__ = [
     "PlanError",
     "SchemaquakeError",
     "StartTimeout",
+    "StoreError",
 ]
 
 
@@ -121,6 +122,10 @@ class HealError(ClusterError):
 
 class JournalError(SchemaquakeError):
     """An event could not be written ahead (a full disk, a journal that is torn); what was written before is whole."""
+
+
+class StoreError(SchemaquakeError):
+    """A run was recorded and could not be judged, as a file of its folder cannot be read or written (a full disk); its journals are whole."""
 
 
 class HistoryError(SchemaquakeError):

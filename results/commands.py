@@ -59,7 +59,7 @@ from schemaquake.harness.cli.sections import (
     WORKLOADS,
     add_command,
 )
-from schemaquake.harness.console import configure_logging, stderr, write_line
+from schemaquake.harness.console import answers, configure_logging, stderr, write_line
 from schemaquake.harness.errors import ExitCode, PlanError
 from schemaquake.harness.installed_options import refuse_undeclared
 from schemaquake.results.engines.masters import is_local
@@ -616,7 +616,7 @@ def _findings(
     tracked = track_runs(runs, NOTHING_CURATED if curated is None else read_curation(curated))
     if as_json:
         print_json(tracked.to_json())
-    print_tracked(tracked, stderr())
+    print_tracked(tracked, answers(as_json=as_json))
     raise typer.Exit(ExitCode.VALID)
 
 

@@ -14,12 +14,12 @@ import signal
 import sys
 from collections import Counter
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
-from schemaquake.harness.console import configure_logging, progress
+from schemaquake.harness.console import configure_logging, progress, stderr
 from schemaquake.harness.errors import EnvironmentLacks, ExitCode, NotApplicable, SchemaquakeError
 from schemaquake.harness.faults.client_requests import ClientRequests
 from schemaquake.harness.faults.ledger import FILE_NAME, Ledger
@@ -68,13 +68,26 @@ def main() -> int:
         outcome["error"] = "; ".join(str(error) for error in group.exceptions)
         log.debug("errors while ending the run", exc_info=group)
     except OSError as error:
-        outcome["error"] = f"{error.strerror or error} ({error.filename or 'no file'})"
+        outcome["error"] = f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}"
         log.debug("the operating system refused", exc_info=error)
     except Exception as error:
         outcome["error"] = f"{type(error).__name__}: {error} (a defect of the harness; see {folder / 'harness.jsonl'})"
         log.exception("the harness failed")
-    (folder / "outcome.json").write_bytes(dump_sealed(outcome))
+    _note_end(folder / "outcome.json", outcome)
     return int(str(outcome["exit_code"]))
+
+
+def _note_end(path: Path, outcome: dict[str, JSON]) -> None:
+    """Write how the run ended, whole or not at all; where there is no room for it, on standard error."""
+    draft = path.with_name(f".{path.name}")
+    try:
+        draft.write_bytes(dump_sealed(outcome))
+        draft.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+        end = outcome["error"] or "the run was completed"
+        stderr().print(f"schemaquake: cannot write {path}: {error.strerror or error}; {end}", markup=False)
 
 
 def _on_stderr(phase: str, limit_s: float | None) -> AbstractContextManager[None]:

@@ -10,7 +10,7 @@ import typer
 from schemaquake.harness.cli.json_output import print_json
 from schemaquake.harness.cli.options import FILE, NUMBER, ONE_RUN, AsJson, Limit, Verbose
 from schemaquake.harness.cli.sections import PUBLISH, add_command
-from schemaquake.harness.console import configure_logging, stderr
+from schemaquake.harness.console import answers, configure_logging
 from schemaquake.harness.errors import ExitCode
 from schemaquake.results.runs.option_lists import refuse_below, refuse_no_time
 
@@ -62,7 +62,7 @@ def _bundle(
     from schemaquake.results.bundle.bundling import bundle_run  # noqa: PLC0415 - pyarrow takes half a second to import
 
     bundled = bundle_run(run, to=to, key=sign)
-    console = stderr()
+    console = answers(as_json=as_json)
     if as_json:
         print_json(
             {
@@ -134,7 +134,7 @@ def _verify(
     )
     if as_json:
         print_json(verified.to_json())
-    console = stderr()
+    console = answers(as_json=as_json)
     for check in verified.checks:
         console.print(f"{check.state:<11} {check.name}", style=_STYLES[check.state], markup=False)
         for detail in check.details:

@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from schemaquake.harness.errors import DamagedFile, ExitCode, HistoryError, SchemaquakeError
+from schemaquake.harness.errors import DamagedFile, ExitCode, HistoryError, SchemaquakeError, StoreError
 from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.runtime import RuntimeProvider
 from schemaquake.harness.model.verdict import Doubt, Verdict, combine, describe_doubts
@@ -149,11 +149,18 @@ def conclude_recorded(
 ) -> FinishedRun:
     """Judge a run that was just recorded and report it; its cluster is gone, so another may run meanwhile.
 
-    An interrupted run has the exit code of a crash, whatever its verdict.
+    An interrupted run has the exit code of a crash, whatever its verdict. Raises StoreError if a file of its folder cannot be written.
     """
-    if not was_recorded(run.store.folder):
+    folder = run.store.folder
+    if not was_recorded(folder):
         return _nothing_happened(run.store, run.plan, run.outcome)
-    finished = conclude(run.store.folder, engine=engine, master=master, limit_s=limit_s)
+    try:
+        finished = conclude(folder, engine=engine, master=master, limit_s=limit_s)
+    except OSError as error:
+        raise StoreError(
+            f"the run was recorded, but not judged: {error.strerror or error}: {error.filename or folder}. Its journals are whole: "
+            f'when that is mended, judge it with "schemaquake recover {folder}"'
+        ) from error
     return replace(finished, interrupted=True, exit_code=ExitCode.CRASHED) if run.outcome.interrupted else finished
 
 

@@ -23,12 +23,20 @@ def make_wanted_folder(path: Path) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a path beside `path` to write to. The file replaces `path` when the block ends, and is deleted if it raises."""
+    """Yield a path beside `path` to write to. The file replaces `path` when the block ends, and is deleted if it raises.
+
+    Raises OSError that names `path` if it cannot be written.
+    """
     draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
     try:
         yield draft
         _sync(draft, os.O_RDWR)
         draft.replace(path)
+    except OSError as error:
+        # Arrow's errors name no file, and others the draft.
+        if error.errno is None or error.filename not in {None, str(draft)}:
+            raise
+        raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
     finally:
         draft.unlink(missing_ok=True)
     _sync(path.parent, os.O_RDONLY | os.O_DIRECTORY)  # the new name must survive a power cut as well

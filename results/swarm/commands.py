@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -14,11 +14,14 @@ from schemaquake.harness.cli.completion import complete_systems
 from schemaquake.harness.cli.json_output import print_json
 from schemaquake.harness.cli.options import FOLDER, NUMBER, SYSTEM, AsJson, Engine, Master, OptionsOfSimulation
 from schemaquake.harness.cli.sections import MODEL, add_command
-from schemaquake.harness.console import configure_logging, stderr, write_line
+from schemaquake.harness.console import answers, configure_logging, stderr, write_line
 from schemaquake.harness.errors import ExitCode, PlanError
 from schemaquake.harness.installed_options import refuse_undeclared
 from schemaquake.results.runs.option_lists import named_values, refuse_below, refuse_engine
 from schemaquake.results.wording import counted
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 __all__ = ["register"]
 
@@ -110,7 +113,7 @@ def _swarm(
     document = _document(rows, findings, order.systems)
     if as_json:
         print_json(document)
-    _print(document, folder)
+    _print(document, folder, answers(as_json=as_json))
     raise typer.Exit(_code(rows))
 
 
@@ -142,24 +145,21 @@ def _print_wave(rows: Sequence[Mapping[str, Any]], seconds: float) -> None:
     stderr().print(f"{counted(len(rows), 'seed')}, {counted(len(found), 'finding')}, {seconds:.0f} s", markup=False)
 
 
-def _print(document: Mapping[str, Any], folder: Path) -> None:
+def _print(document: Mapping[str, Any], folder: Path, console: Console) -> None:
     for finding in document["findings"]:
         seen = f"{finding['id']}  {finding['anomaly']}: {finding['about']} ({counted(finding['seeds'], 'seed')})"
-        stderr().print(seen, markup=False)
-        stderr().print(f"    {finding['reduced'] or finding['command']}", markup=False, soft_wrap=True)
+        console.print(seen, markup=False)
+        console.print(f"    {finding['reduced'] or finding['command']}", markup=False, soft_wrap=True)
         if finding["script"]:
             script = folder / "findings" / finding["script"]
-            stderr().print(
-                f"    {script} ({counted(finding['statements'], 'statement')})", markup=False, soft_wrap=True
-            )
+            console.print(f"    {script} ({counted(finding['statements'], 'statement')})", markup=False, soft_wrap=True)
     for doubt in document["doubts"]:
         seeds = f"{counted(doubt['seeds'], 'seed')}, the first {doubt['seed']}"
         seen = f"{doubt['outcome']}: {doubt['doubt'].partition('; ')[0]} ({seeds})"
-        stderr().print(seen, markup=False, soft_wrap=True)
-        stderr().print(f"    {doubt['command']}", markup=False, soft_wrap=True)
+        console.print(seen, markup=False, soft_wrap=True)
+        console.print(f"    {doubt['command']}", markup=False, soft_wrap=True)
     outcomes = ", ".join(f"{count} {name}" for name, count in document["outcomes"].items())
     never = document["coverage"]["never"]
-    console = stderr()
     console.print(
         f"{counted(document['seeds'], 'seed')}: {outcomes}; {document['cpu_seconds']:,} s of CPU", markup=False
     )

@@ -15,7 +15,7 @@ import typer
 from schemaquake.harness.cli.json_output import print_json
 from schemaquake.harness.cli.options import NUMBER, SYSTEM, AsJson, KeepData, Runs, Verbose, random_seed
 from schemaquake.harness.cli.sections import RUN, add_command
-from schemaquake.harness.console import configure_logging, stderr
+from schemaquake.harness.console import configure_logging, stdout
 from schemaquake.harness.errors import ClusterError, PlanError
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def _crash_table(
     if as_json:
         print_json(document)
         return
-    stderr().print(_table(system, rows))
+    stdout().print(_table(system, rows))
     sys.stdout.write(f"{store.folder / 'crash-table.md'}\n")
 
 

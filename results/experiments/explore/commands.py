@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from schemaquake.harness.cli.json_output import print_json
 from schemaquake.harness.cli.options import NUMBER, AsJson, OptionsOfSimulation, Systems
 from schemaquake.harness.cli.sections import MODEL, add_command
-from schemaquake.harness.console import configure_logging, stderr
+from schemaquake.harness.console import answers, configure_logging, stderr
 from schemaquake.harness.errors import ExitCode, PlanError
 from schemaquake.harness.installed_options import refuse_undeclared
 from schemaquake.results.runs.option_lists import named_values, refuse_below
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 __all__ = ["register"]
 
@@ -82,15 +85,16 @@ def _explore(
     options = named_values(option or [])
     refuse_undeclared(options, workloads=(), nemeses=(), cluster="simulated")
     rows = []
+    console = answers(as_json=as_json)
     for name in scope or SCOPES:
         for system_ in system or (_SYSTEMS if SCOPES[name].moves is None else _SYSTEMS[1:]):
             if limit > _MOST_OF_ALL:  # a scope alone may take minutes
                 stderr().print(f"{name} on {system_}: up to {limit:,} orders for each order of clocks", markup=False)
             rows.append(_row(name, system_, crash=crash, most=limit, drawn=drawn, options=options))
-            _print(rows[-1], limit)
-    _print_shortest(rows)
+            _print(rows[-1], limit, console)
+    _print_shortest(rows, console)
     if most is None and not scope and not drawn:
-        _print_how_to_go_on(rows)
+        _print_how_to_go_on(rows, console)
     if as_json:
         print_json({"rows": rows})
     raise typer.Exit(ExitCode.INVALID if any(row["bad"] for row in rows) else _clean(rows))
@@ -146,7 +150,7 @@ def _named(event: tuple[object, ...]) -> str:
     return f"{event[0]} {event[1]}→{event[2]}"
 
 
-def _print(row: dict[str, Any], most: int) -> None:
+def _print(row: dict[str, Any], most: int, console: Console) -> None:
     cut = [f"{row[name]} {name}" for name in ("too deep", "not repeated") if row[name]]
     stopped = "drawn" if row["drawn"] else f"--most {most:,} for each order of clocks"
     whole = "complete" if row["complete"] else f"not complete ({', '.join(cut) or stopped})"
@@ -156,10 +160,10 @@ def _print(row: dict[str, Any], most: int) -> None:
         f"{row['asleep']:,} left out as equal to others, {row['states']:,} states, {row['transitions']:,} transitions, "
         f"depth {row['depth']}, {row['seconds']} s"
     )
-    stderr().print(text, markup=False, soft_wrap=True)
+    console.print(text, markup=False, soft_wrap=True)
 
 
-def _print_how_to_go_on(rows: list[dict[str, Any]]) -> None:
+def _print_how_to_go_on(rows: list[dict[str, Any]], console: Console) -> None:
     """Say how scopes that were not looked at as a whole are explored further."""
     left = [row for row in rows if not row["complete"]]
     if left:
@@ -167,11 +171,11 @@ def _print_how_to_go_on(rows: list[dict[str, Any]]) -> None:
             f"{len(left)} of {len(rows)} are not complete, and prove nothing where no order is bad. A scope that is named is explored "
             f"further: schemaquake explore --scope {left[0]['scope']} --system {left[0]['system']}"
         )
-        stderr().print(text, markup=False, soft_wrap=True)
+        console.print(text, markup=False, soft_wrap=True)
 
 
-def _print_shortest(rows: list[dict[str, Any]]) -> None:
+def _print_shortest(rows: list[dict[str, Any]], console: Console) -> None:
     for row in rows:
         for anomaly, way in row["shortest"].items():
             text = f"  shortest to {anomaly} in {row['scope']} on {row['system']}: {', '.join(way)}"
-            stderr().print(text, markup=False, soft_wrap=True)
+            console.print(text, markup=False, soft_wrap=True)

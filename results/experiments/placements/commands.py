@@ -11,7 +11,7 @@ import typer
 from schemaquake.harness.cli.json_output import print_json
 from schemaquake.harness.cli.options import NAME, NUMBER, AsJson
 from schemaquake.harness.cli.sections import MODEL, add_command
-from schemaquake.harness.console import configure_logging, stderr
+from schemaquake.harness.console import answers, configure_logging, stderr
 from schemaquake.harness.errors import ExitCode, PlanError
 from schemaquake.results.runs.option_lists import refuse_below
 from schemaquake.results.wording import counted
@@ -79,13 +79,14 @@ def _quorums(
             if name != "cases":
                 cases = f"{row['guarded']['cases']:,}"
                 barriers.add_row(f"{row['scenario']}: {name}", str(row["replicas"]), cases, f"{count:,}")
-    stderr().print(table)
-    stderr().print(
+    console = answers(as_json=as_json)
+    console.print(table)
+    console.print(
         "RF: replication factor. R0W3: a read in epoch 0 and a write in epoch 3 of the change. "
         "worst: the largest share of pairs without a node in common, of one such pair of epochs."
     )
-    stderr().print(barriers)
-    stderr().print("missed: pairs of quorums that have no node in common, and in which no node need notice it.")
+    console.print(barriers)
+    console.print("missed: pairs of quorums that have no node in common, and in which no node need notice it.")
 
 
 # ── placements ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -142,9 +143,10 @@ def _placements(
             *(f"{row[name]:,}" for name in ("refused", "cancelled")),
             "; ".join(f"{each['invariant']} (seed {each['seed']})" for each in row["broken"]) or "none",
         )  # fmt: skip
-    stderr().print(table)
+    console = answers(as_json=as_json)
+    console.print(table)
     steps = sum(each.operations for each in walks)
-    stderr().print(f"{steps:,} steps in {seconds:.1f} s: {steps / max(seconds, 1e-9):,.0f} a second")
+    console.print(f"{steps:,} steps in {seconds:.1f} s: {steps / max(seconds, 1e-9):,.0f} a second")
     raise typer.Exit(ExitCode.INVALID if any(each.broken for each in walks) else ExitCode.VALID)
 
 

@@ -562,17 +562,17 @@ def test_a_list_tells_its_entries_apart(schemaquake, kind):
 
 def test_a_first_look_at_all_scopes_says_that_it_is_not_complete_and_how_to_go_on(schemaquake, monkeypatch):
     monkeypatch.setattr(explore, "_MOST_OF_ALL", 1)
-    code, _, err = schemaquake("explore", "--system", "simulated:cassandra-6.0")
+    code, out, _ = schemaquake("explore", "--system", "simulated:cassandra-6.0")
     assert code == ExitCode.UNKNOWN
-    assert err.count("not complete (--most 1 for each order of clocks)") == len(SCOPES)
-    assert err.splitlines()[-1] == (
+    assert out.count("not complete (--most 1 for each order of clocks)") == len(SCOPES)
+    assert out.splitlines()[-1] == (
         f"{len(SCOPES)} of {len(SCOPES)} are not complete, and prove nothing where no order is bad. A scope that is named is "
         "explored further: schemaquake explore --scope create-create --system simulated:cassandra-6.0"
     )
     for asked in (["--scope", "create-create", "--most", "1"], ["--most", "1"]):
-        _, _, err = schemaquake("explore", "--system", "simulated:cassandra-6.0", *asked)
-        assert "not complete" in err
-        assert "explored further" not in err
-    code, _, err = schemaquake("explore", "--scope", "drop-type", "--system", "simulated:cassandra-5.0")
+        _, out, _ = schemaquake("explore", "--system", "simulated:cassandra-6.0", *asked)
+        assert "not complete" in out
+        assert "explored further" not in out
+    code, out, _ = schemaquake("explore", "--scope", "drop-type", "--system", "simulated:cassandra-5.0")
     assert code == ExitCode.INVALID
-    assert "shortest to schema-disagreement in drop-type on simulated:cassandra-5.0: request 0, request 1, push" in err
+    assert "shortest to schema-disagreement in drop-type on simulated:cassandra-5.0: request 0, request 1, push" in out

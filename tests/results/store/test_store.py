@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -181,6 +182,20 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_draft(tmp_path):
         write()
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("named", [False, True], ids=["without a name", "with the draft's"])
+def test_a_write_for_which_there_is_no_room_names_the_file(tmp_path, named):
+    path = tmp_path / "file"
+
+    def write() -> None:
+        with replacing(path) as draft:  # Arrow's errors have a number and no name
+            raise OSError(errno.ENOSPC, "Error writing bytes to file", *([str(draft)] if named else []))
+
+    with pytest.raises(OSError, match="No space left on device") as raised:
+        write()
+    assert (raised.value.errno, raised.value.filename) == (errno.ENOSPC, str(path))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_records_are_the_three_tables(store):

@@ -14,6 +14,7 @@ import orjson
 import pyarrow.parquet as pq
 import pytest
 
+from schemaquake.harness.console import stdout
 from schemaquake.harness.errors import ExitCode, HistoryError, PlanError
 from schemaquake.harness.installed_options import refuse_undeclared
 from schemaquake.harness.model.plan import Plan
@@ -425,8 +426,9 @@ def test_one_seed_is_printed_as_one(tmp_path, capsys):
             "cpu_seconds": 1.5,
         },
         tmp_path,
+        stdout(),
     )
-    printed = capsys.readouterr().err
+    printed = capsys.readouterr().out
     assert "lost-rows: Two clients (1 seed)" in printed
     assert "a/reproduce.sh (1 statement)" in printed
     assert "unknown: late (1 seed, the first 7)" in printed
