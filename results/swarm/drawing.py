@@ -24,6 +24,7 @@ from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.topology import TopologyVerb
 from schemaquake.harness.registry import load, names
 from schemaquake.results.swarm.storms import Kind, Storm, draw_storm
+from schemaquake.workloads.races.grid import cells_with_lookups
 
 __all__ = ["CHANGES", "NEMESES", "plan_of_seed", "steps_of", "storm_of_seed", "without_data_centers", "workloads_of"]
 
@@ -97,6 +98,16 @@ _SEEDS_OF_FIRST_RACES: Final = range(6_400, 10_000)
 _LATER_SEEDS_OF_FIRST_RACES: Final = 80_000
 """Seeds whose races begin with any of their variants: those in the range, and from that one on. Races of others, which stay the runs that they
 were for the same reason, begin with the first variant, and there are two at most."""
+_SEEDS_OF_LOOKUPS: Final = 120_000
+"""The first seed that may read rows through an index or a view, delete rows twice, or have a replication factor changed while the ring changes;
+earlier ones stay the runs that they were."""
+_GRID: Final = "grid"
+_OF_LOOKUPS: Final = 1 / 3
+"""The share of the seeds with races that have cells of the grid instead, whose rows are read through an index or a view, too."""
+_CELLS: Final = (2, 4)
+_MEANWHILE: Final = 1 / 2
+"""The share of the changes of the ring beside which a replication is to change, where a change locks ranges: it is refused then."""
+_HELD_UP_S: Final = 4
 _VARIANTS_MOST: Final = 6
 """Variants that a workload of races takes in turn."""
 _NODES_OF_CENTERS: Final = (4, 4, 6)
@@ -125,7 +136,8 @@ def plan_of_seed(seed: int, systems: Sequence[str], options: Mapping[str, str] |
     storm = _storm(draws, system)
     if storm is not None:
         return _stormy(draws, seed, system, storm, options or {})
-    return _resized(draws, _resized_too(draws, _called_back(draws, _plain(draws, seed, system, options or {}))))
+    plan = _resized(draws, _resized_too(draws, _called_back(draws, _plain(draws, seed, system, options or {}))))
+    return _resized_meanwhile(draws, plan) if seed >= _SEEDS_OF_LOOKUPS else plan
 
 
 def _plain(draws: Draws, seed: int, system: str, options: Mapping[str, str]) -> Plan:
@@ -133,6 +145,8 @@ def _plain(draws: Draws, seed: int, system: str, options: Mapping[str, str]) -> 
     nodes = draws.stream("swarm", "nodes").pick(_NODES)
     factor = draws.stream("swarm", "factor").pick((None, None, None, 1, 2, 3, 5))
     workloads, chosen = _workloads(draws, system)
+    if seed >= _SEEDS_OF_LOOKUPS:
+        workloads, chosen = _looking_up(draws, system, workloads, chosen)
     chosen |= _first_race(draws, seed, chosen)
     nemeses = tuple(name for name in NEMESES if draws.stream("swarm", "nemesis", name).chance(0.15))
     time_limit_s = float(draws.stream("swarm", "seconds").pick((5, 8, 8, 12, 20)))
@@ -249,6 +263,31 @@ def _resized_too(draws: Draws, plan: Plan) -> Plan:
     return replace(plan, nemeses=nemeses, time_limit_s=_SECONDS_OF_CUTS, options={**_unaimed(plan), **own})
 
 
+def _resized_meanwhile(draws: Draws, plan: Plan) -> Plan:
+    """Return a plan in whose place, one time in two where a node that lives comes, goes or moves, a replication is to change meanwhile.
+
+    The change of the ring is held up at one of its steps, so that they meet. Only where it locks ranges: the other one is refused there.
+    """
+    changes = [name for name in plan.nemeses if name in CHANGES]
+    fits = len(changes) == 1 and changes[0] in _LIVING_NODES_LEAVE and _has_locks(plan.system)
+    stream = draws.stream("swarm", "factor, meanwhile")
+    if not fits or plan.data_centers > 1 or plan.racks > 1 or not stream.chance(_MEANWHILE):
+        return plan
+    (change,) = changes
+    steps = [step for step in _ring_steps_of(plan.system) if step.startswith(_LOCK_RANGES)]
+    begins_s = stream.pick(_BOTH_BEGIN_S)
+    own = {
+        f"{change}.begins-s": f"{begins_s[0]:g}",
+        f"{_OF_FACTORS}.begins-s": f"{begins_s[1]:g}",
+        f"{_OF_FACTORS}.limit-s": _LIMIT_OF_A_CHANGE_S,
+        "overlap": "true",
+        "pause.at": f"{stream.pick(steps)}@1",
+        "fault.seconds": f"{_HELD_UP_S}",
+        "fault.within": f"{plan.time_limit_s:.0f}",
+    }
+    return replace(plan, nemeses=(change, _OF_FACTORS), options={**_unaimed(plan), **own})
+
+
 def _unaimed(plan: Plan) -> dict[str, str]:
     """Return a plan's options without faults aimed at steps."""
     aims = {"fault.within", *(f"{verb}.at" for verb in ("kill", "pause", "cut"))}
@@ -279,6 +318,8 @@ def _stormy(draws: Draws, seed: int, system: str, storm: Storm, options: Mapping
     if storm.follows_on and asks_before_it_answers(system):
         chosen["relay"] = "true"
     chosen |= _habits(draws, system, cut=False)
+    if storm.has_deletions and seed >= _SEEDS_OF_LOOKUPS and draws.stream("storm", "deleted again").chance(0.5):
+        chosen["delete-again"] = "true"
     crew = draws.stream("storm", "crew").pick(_CREWS)
     if storm.has_slow_links:
         chosen |= _slow_between_two(draws, everybody) or _slow(draws, everybody, always=True)
@@ -357,9 +398,32 @@ def _workloads(draws: Draws, system: str) -> tuple[tuple[str, ...], dict[str, st
     return tuple(dict.fromkeys(workloads)), chosen
 
 
+@cache
+def _cells_of(system: str) -> tuple[str, ...]:
+    """Return the cells of the grid whose rows are read through an index or a view, too."""
+    return cells_with_lookups(parse_system(system).features)
+
+
+def _looking_up(
+    draws: Draws, system: str, workloads: tuple[str, ...], chosen: dict[str, str]
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Draw, one time in three where there are races, cells of the grid instead."""
+    cells = _cells_of(system)
+    stream = draws.stream("swarm", "lookups")
+    if not cells or "races" not in chosen or not stream.chance(_OF_LOOKUPS):
+        return workloads, chosen
+    some = dict.fromkeys(stream.pick(cells) for _ in range(stream.pick(_CELLS)))
+    others = tuple(name for name in workloads if name not in _RACES)
+    return (_GRID, *others), {**chosen, "races": "1", "cells": ",".join(some)}
+
+
 def _first_race(draws: Draws, seed: int, chosen: Mapping[str, str]) -> dict[str, str]:
     """Draw the number of the first race, where there are races: variants come in turn, and one or two races have but the first ones."""
-    if "races" not in chosen or not (seed in _SEEDS_OF_FIRST_RACES or seed >= _LATER_SEEDS_OF_FIRST_RACES):
+    if (
+        "races" not in chosen
+        or "cells" in chosen
+        or not (seed in _SEEDS_OF_FIRST_RACES or seed >= _LATER_SEEDS_OF_FIRST_RACES)
+    ):
         return {}
     number = draws.stream("swarm", "first race").below(_VARIANTS_MOST)
     return {"first-race": str(number)} if number else {}

@@ -40,7 +40,7 @@ from schemaquake.workloads.races.options import RacingOptions
 from schemaquake.workloads.statements.description import FROZEN_LIST, INT, VALUE
 from schemaquake.workloads.statements.meetings import Meeting, Object, meetings
 
-__all__ = ["Grid", "GridOptions", "chosen_cells"]
+__all__ = ["Grid", "GridOptions", "cells_with_lookups", "chosen_cells"]
 
 _STRIDE: Final = 7 * 6 * 139 + 1
 """Numbers between two turns of one cell: more than there are cells, and the next turn has other coordinators or the other order."""
@@ -113,6 +113,13 @@ def chosen_cells(options: GridOptions, features: frozenset[str]) -> tuple[tuple[
             f"-O cells={','.join(options.cells)}: this system has not the features of any of these cells"
         )
     return chosen
+
+
+def cells_with_lookups(features: frozenset[str]) -> tuple[str, ...]:
+    """Return the names of the cells whose rows are read through an index or a view, too, on a system with these features."""
+    if "cql" not in features:
+        return ()
+    return tuple(cell.name for _, cell in chosen_cells(GridOptions(), features) if any(True for _ in _lookups(cell)))
 
 
 def _races(context: Context) -> tuple[Race, ...]:

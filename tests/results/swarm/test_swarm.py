@@ -135,6 +135,50 @@ def test_races_of_some_seeds_begin_with_any_variant_and_others_stay_the_runs_tha
     assert not any("first-race" in plan.options for plan in plans if "races" not in plan.options)
 
 
+def test_later_seeds_read_through_indexes_and_views_and_others_stay_the_runs_that_they_were():
+    for system in (FIVE, "simulated:cassandra-2.2", SCYLLA):
+        assert not any("cells" in plan_of_seed(seed, (system,)).options for seed in range(119_800, 120_000))
+        plans = [plan_of_seed(seed, (system,)) for seed in range(120_000, 120_200)]
+        looking_up = [plan for plan in plans if "grid" in plan.workloads]
+        assert len(looking_up) > 5
+        for plan in looking_up:
+            plan.check_options()
+            refuse_undeclared(plan.options, workloads=plan.workloads, nemeses=plan.nemeses, cluster=plan.cluster)
+            assert len(plan.options["cells"].split(",")) in {2, 4}
+            assert "first-race" not in plan.options
+
+
+def test_no_thrift_client_looks_rows_up():
+    plans = [plan_of_seed(seed, ("simulated:cassandra-0.7",)) for seed in range(120_000, 120_200)]
+    assert not any("grid" in plan.workloads for plan in plans)
+
+
+def test_later_storms_delete_rows_twice_and_others_stay_the_runs_that_they_were():
+    assert not any("delete-again" in plan_of_seed(seed, (FIVE,)).options for seed in range(119_700, 120_000))
+    plans = [plan_of_seed(seed, (FIVE,)) for seed in range(120_000, 120_300)]
+    twice = [plan for plan in plans if "delete-again" in plan.options]
+    assert twice
+    assert {plan.workloads for plan in twice} == {("reloaded-rows",)}
+    assert any(plan.workloads == ("reloaded-rows",) for plan in plans if plan not in twice)
+
+
+def test_a_replication_factor_is_to_change_while_the_ring_of_6_0_does():
+    def meanwhile(system, seeds):
+        plans = [plan_of_seed(seed, (system,)) for seed in seeds]
+        return [plan for plan in plans if "overlap" in plan.options and "rf-change" in plan.nemeses]
+
+    found = meanwhile(SIX, range(120_000, 121_000))
+    assert len({plan.nemeses for plan in found}) > 1
+    for plan in found:
+        plan.check_options()
+        (change, _) = plan.nemeses
+        assert plan.options["pause.at"].startswith("6.0/sequence/")
+        begins_s = [float(plan.options[f"{name}.begins-s"]) for name in (change, "rf-change")]
+        assert begins_s[0] <= begins_s[1] < plan.time_limit_s
+    assert not meanwhile(SIX, range(119_500, 120_000))
+    assert not meanwhile(SCYLLA, range(120_000, 120_500))
+
+
 def test_a_ring_that_does_not_change_is_not_asked_to():
     assert not any({*plan_of_seed(seed, ("simulated:cassandra-1.1",)).nemeses} & {*CHANGES} for seed in range(100))
 

@@ -344,3 +344,18 @@ def test_every_worker_has_numbers_of_its_own() -> None:
                 )
         spans = sorted((min(mine), max(mine)) for mine in numbers.values())
         assert all(one[1] < other[0] for one, other in pairwise(spans))
+
+
+def deletions(context: Context) -> Counter[int]:
+    asked = main_phase("reloaded-rows", context)
+    return Counter(operation.value["where"]["k"] for operation in asked if operation.f == "delete-row")
+
+
+def test_rows_are_deleted_once_and_with_an_option_again() -> None:
+    assert set(deletions(CONTEXT).values()) == {1}
+    twice = deletions(replace(CONTEXT, options={"delete-again": "true"}))
+    assert max(twice.values()) > 1
+    asked = main_phase("reloaded-rows", replace(CONTEXT, options={"delete-again": "true"}))
+    inserted = [operation.value["row"]["k"] for operation in asked if operation.f == "insert"]
+    assert {*twice} < {*inserted}
+    assert len(inserted) == len(set(inserted))

@@ -16,7 +16,7 @@ from schemaquake.harness.model.protocols import Context
 from schemaquake.harness.model.steps import Invoke
 from schemaquake.harness.model.traits import workload_traits
 from schemaquake.results.judging.judge import judge
-from schemaquake.workloads.races.grid import Grid
+from schemaquake.workloads.races.grid import Grid, cells_with_lookups
 from schemaquake.workloads.statements.meetings import meetings
 
 NODES = ("n1", "n2", "n3")
@@ -78,6 +78,14 @@ def test_rows_are_looked_up_through_the_index_and_the_view_of_a_cell() -> None:
     asked = [one.step for one in carry_out(Grid(), "final", given, label="settled")]
     lookups = [step.value for step in asked if isinstance(step, Invoke) and {"index", "base"} & step.value.keys()]
     assert {(value["table"], value["consistency"]) for value in lookups} == {("w0", "ALL"), ("t0", "ALL")}
+
+
+def test_cells_whose_rows_are_looked_up_are_known_by_name() -> None:
+    features = FEATURES | {"cql"}
+    found = cells_with_lookups(features)
+    races = Grid().races(racing_context(seed=7, nodes=NODES, features=features, races=1))
+    assert [*found] == [race.variant for race in races if race.lookups]
+    assert cells_with_lookups(FEATURES - {"cql"}) == ()
 
 
 @pytest.mark.parametrize("options", [{"cells": "no-such/*"}, {"batch": "0/3"}, {"batch": "4/3"}, {"batch": "3"}])
