@@ -94,6 +94,14 @@ class RowObserver(Protocol):
         """Take note of the cells of a row that a client is about to be shown; `deleted_us` is the time of its deletion (0: none)."""
         ...
 
+    def asks(self, node: Node, ring: RingView, questions: Sequence[Answers]) -> None:
+        """Take note of questions that a coordinator waits for, whose replicas it chose by a ring."""
+        ...
+
+    def stored(self, node: Node, write: RowWrite, deleted_us: int) -> None:
+        """Take note of a replica that has carried a write out; `deleted_us` is the time of the row's deletion that it had before (0: none)."""
+        ...
+
     def asked(self, table_id: str, partition: tuple[Any, ...]) -> Any:
         """Return what the observer remembers of a partition when a read of it begins."""
         ...
@@ -242,9 +250,10 @@ class DataPath:
             self.invariants.written(node, write, ring, factor, consistency)
 
     def _look_at_sent(
-        self, node: Node, write: RowWrite, ring: RingView, factor: Copies, questions: Iterable[Answers]
+        self, node: Node, write: RowWrite, ring: RingView, factor: Copies, questions: Sequence[Answers]
     ) -> None:
         if self.invariants is not None:
+            self.invariants.asks(node, ring, questions)
             names = [name for question in questions for name in question.receivers]
             self.invariants.sends(node, write.key, ring, factor, names)
 
@@ -280,9 +289,11 @@ class DataPath:
             names = self._closest(node, replicas, _block_for(consistency, len(replicas)), consistency)
             chosen[place] = names
             contacts += [name for name in names if name not in contacts] if contacts else names
-        answers: Answers = yield server.ask(
+        question = server.ask(
             contacts, "read", RowRead(table.id, partition, ring.version), need=len(contacts), limit_ns=_READ_LIMIT_NS
         )
+        self._look_at_questions(node, ring, [question])
+        answers: Answers = yield question
         if not answers.enough:
             raise _short(answers, "Read", consistency)
         now = server.ring
@@ -305,6 +316,10 @@ class DataPath:
                 self._look_at_shown(node, table, key, deleted_us, living)
                 found.append((table, key, living))
         return found
+
+    def _look_at_questions(self, node: Node, ring: RingView, questions: Sequence[Answers]) -> None:
+        if self.invariants is not None:
+            self.invariants.asks(node, ring, questions)
 
     def _look_at_answers(
         self, node: Node, places: Iterable[int], answers: Answers, ring: RingView, factor: Copies, consistency: str
@@ -382,6 +397,7 @@ class DataPath:
                 write = RowWrite(table.id, key, cells, deleted_us, ring.version)
                 asked.append(server.ask(behind, "write", write, need=len(behind), limit_ns=_WRITE_LIMIT_NS))
                 mended.append((RowWrite(table.id, key, cells, deleted_us), behind))
+        self._look_at_questions(node, ring, asked)
         for question in asked:
             repaired: Answers = yield question
             if not repaired.enough:
@@ -418,7 +434,10 @@ class DataPath:
             return self._refuse(node, message)
         disk = node.disk
         files = disk.tables.get(table.id) or disk.files(table.keyspace, table.name, table.id)
+        held_us = 0 if self.invariants is None else files.deleted_us.get(write.key, 0)
         files.write(write.key, write.cells, write.deleted_us)
+        if self.invariants is not None:
+            self.invariants.stored(node, write, held_us)
         return server.answer(message, True)
 
     def _read(self, node: Node, message: Message) -> None:

@@ -90,6 +90,11 @@ class Answers(Effect, Protocol):
         """True if as many have answered as were needed."""
         ...
 
+    @property
+    def is_awaited(self) -> bool:
+        """True while its process waits for answers."""
+        ...
+
 
 class Gossiping(Protocol):
     """One server's knowledge of the others."""

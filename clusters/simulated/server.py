@@ -198,6 +198,11 @@ class Answers:
         """True if as many have answered as were needed."""
         return len(self.answers) >= self.need
 
+    @property
+    def is_awaited(self) -> bool:
+        """True while its process waits for answers."""
+        return self._process is not None
+
     def begin(self, process: faces.Process) -> bool:
         """Wait for the answers, until there are enough or too many have failed."""
         there = len(self.answers)

@@ -237,7 +237,9 @@ class Group0:
         self._watched = {node.name: node for node in nodes}
         self._raft.invariants = GroupInvariants(nodes, _log_of, breaches)
         self._rows = RowInvariants(nodes, breaches)
-        self._coordinator.invariants = RingInvariants(nodes, self._version_of, self.flights, breaches)
+        self._coordinator.invariants = RingInvariants(
+            nodes, self._version_of, self.flights, breaches, under_way=self._rows.under_way
+        )
         self._requests.data.invariants = self._coordinator.streams.invariants = self._rows
 
     # ── a change ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -477,7 +479,10 @@ class Group0:
 
     def reshape(self, node: Node, verb: TopologyVerb, *, about: str | None, argument: str | None) -> Steps:
         """Carry out a change of the ring that an operator asked this node for. Raises ServerSaid."""
-        yield from self._coordinator.reshape(node, verb, about=about, argument=argument)
+        steps = self._coordinator.reshape(node, verb, about=about, argument=argument)
+        if self._rows is not None and verb == "repair":
+            steps = self._rows.look_at_repair(node, steps)
+        yield from steps
         if verb == "decommission":
             life = _life(node)
             life.has_left = True

@@ -34,6 +34,8 @@ __all__ = ["Breaches", "GroupInvariants", "LogInvariants", "RingInvariants", "ha
 
 _SERVING: Final = frozenset({"normal", "leaving", "moving"})
 """Places in the ring of nodes that can be members of the metadata service."""
+_LAST_BUT_ONE: Final = 3
+"""Steps of a change of the ring that come before its last one."""
 _SENT_MOST: Final = 1000
 """Times that a leader sends a member entries in one second: some fifty where clients ask for many changes."""
 _ASKED_NS: Final = 3 * S
@@ -595,11 +597,19 @@ class LogInvariants:
                 self._report(node, "the first who registered decide", text)
             for move in topology.moves:
                 self._steps.setdefault((move.node, move.done), _Step(epoch, metadata))
+            self._compare_steps(node, metadata)
             self._compare_locks(node, topology)
             self._compare_history(node, metadata)
             self._compare_factors(node, metadata)
         elif first.schema != metadata.schema or _placements(first.topology) != _placements(topology):
             self._report(node, "one outcome an epoch", f"{node.name} has other metadata at epoch {epoch}")
+
+    def _compare_steps(self, node: Node, metadata: _Metadata) -> None:
+        then = self._outcomes.get(metadata.epoch - 1)
+        leap = None if then is None else _leap(then.topology, metadata.topology, first=1)
+        if leap is not None:
+            text = f"{leap} at epoch {metadata.epoch}"
+            self._report(node, "a change of the ring takes one step after the other", text)
 
     def _compare_locks(self, node: Node, topology: Topology) -> None:
         for place, move in enumerate(topology.moves):
@@ -724,6 +734,34 @@ class LogInvariants:
             self._report(node, "an epoch is decided once", f"epoch {epoch} is {first}, and {entry_id} for {node.name}")
 
 
+def _leap(before: Topology, after: Topology, *, first: int, is_cancelled: bool = False) -> str | None:
+    """Return a step of a change of the ring that was left out between two topologies, in words; None if there is none.
+
+    A change has `first` steps behind it when it begins, and three before its last one. `is_cancelled`: one that is gone was given up.
+    """
+    done = {(move.change, move.node): move.done for move in before.moves}
+    for move in after.moves:
+        steps = done.pop((move.change, move.node), None)
+        if move.done > (first if steps is None else steps + 1):
+            return f"{move.node} goes from {steps or 'no'} steps to {move.done}"
+    for move in before.moves:
+        steps = done.get((move.change, move.node))
+        if steps is not None and steps < _LAST_BUT_ONE and not is_cancelled and _has_its_place(move, after):
+            return f"{move.node} has its place after {steps} steps"
+    return None
+
+
+def _has_its_place(move: Moving, topology: Topology) -> bool:
+    """Return whether a change has come to its end, and was not given up."""
+    seat = topology.seats[move.node]
+    match move.change:
+        case "leave":
+            return seat.state == "left"
+        case "move":
+            return seat.tokens == move.tokens
+    return seat.state == "normal"
+
+
 def _replicas_in(node: Node, move: Moving, topology: Topology, factors: Iterable[Copies]) -> Iterator[Sequence[str]]:
     """Yield the readers and writers of each range that a change has locked, by data centre, without a node that is removed or replaced."""
     dead = move.replaced or (move.node if move.removed else None)
@@ -760,10 +798,14 @@ class RingInvariants:
 
     def __init__(
         self, nodes: Sequence[Node], version_of: Callable[[Node], int], flights: Callable[[Node], Mapping[int, int]],
-        breaches: Breaches,
+        breaches: Breaches, *, under_way: Callable[[Node], Iterable[int]] = lambda _node: (),
     ) -> None:  # fmt: skip
-        """`version_of` is the version of the topology on a node's disk, `flights` its requests under way by version."""
+        """`version_of` is the version of the topology on a node's disk, `flights` its requests under way by version, as it counts them.
+
+        `under_way` are the versions by which it has asked replicas for whose answers it waits.
+        """
         self._nodes = nodes
+        self._under_way = under_way
         self._version_of = version_of
         self._flights = flights
         self._report = breaches.report
@@ -783,6 +825,10 @@ class RingInvariants:
         if after.version <= before.version and after != before:
             text = f"{node.name} carries entry {number} out, and goes from version {before.version} to {after.version}"
             self._report(node, "a state of the ring has a later version", text)
+        leap = _leap(before, after, first=2, is_cancelled=step is None)
+        if leap is not None:
+            text = f"{node.name} carries entry {number} out: {leap}"
+            self._report(node, "a change of the ring takes one step after the other", text)
         if len(after.moves) > 1:
             text = f"{' and '.join(move.node for move in after.moves)} are changing after entry {number} on {node.name}"
             self._report(node, "one change of the ring at a time", text)
@@ -815,7 +861,8 @@ class RingInvariants:
                 continue
             if self._version_of(each) < version:
                 self._report(node, "all members know a state before the next one", f"{each.name} is behind {version}")
-            elif each.server is not None and any(
-                count for earlier, count in self._flights(each).items() if earlier < version
+            elif each.server is not None and (
+                any(count for earlier, count in self._flights(each).items() if earlier < version)
+                or any(earlier < version for earlier in self._under_way(each))
             ):
                 self._report(node, "earlier requests have ended", f"{each.name} has some from before {version}")

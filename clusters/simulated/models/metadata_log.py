@@ -345,7 +345,8 @@ class MetadataLog:
             return self._pause(node, is_paused=verb == "pause-commits")
         if verb == "reconfigure":
             return self.commit(node, _RECONFIGURE, int(argument or 3), limit_ns=_DDL_LIMIT_NS)
-        return self._sequences.reshape(node, verb, about=about, argument=argument)
+        steps = self._sequences.reshape(node, verb, about=about, argument=argument)
+        return steps if self._rows is None or verb != "repair" else self._rows.look_at_repair(node, steps)
 
     def _pause(self, node: Node, *, is_paused: bool) -> Steps:
         yield Sleep(node.kernel.cost_ns(1 * MS, 20 * MS))

@@ -9,6 +9,7 @@
 - When the replicas that are read from change, every quorum of the new ones has what was acknowledged at QUORUM.
 - A node that begins to join has the version of the schema that it has heard of others, where nodes gossip it.
 - The replicas that a read asks have what it found, before it answers.
+- A replica that has carried a write out has it, or something later, and no deletion of the row goes back.
 - What a client is shown is later than the deletion of its row, and than the drop of its column.
 - A node that takes its own place with an empty disk streams all its ranges, of all keyspaces, before it serves; one that comes to ranges by a
   change of the ring those, before it is read from. One that comes, moves or leaves on 5.0 does so until it has its place.
@@ -27,7 +28,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from schemaquake.clusters.simulated.data import RowWrite
 from schemaquake.clusters.simulated.disk import Cells, RowKey
-from schemaquake.clusters.simulated.faces import Node
+from schemaquake.clusters.simulated.faces import Answers, Node, Steps
 from schemaquake.clusters.simulated.models.invariants import Breaches, has_centers
 from schemaquake.clusters.simulated.ring import Copies, RingView, token_of, total_of
 from schemaquake.clusters.simulated.schema.definitions import Schema, Table
@@ -38,6 +39,8 @@ __all__ = ["Floor", "RowInvariants"]
 _ANY_QUORUM: Final = frozenset({"QUORUM", "ALL"})
 _COUNTS: Final[Mapping[str, int]] = {"ONE": 1, "LOCAL_ONE": 1, "TWO": 2, "THREE": 3}
 _REMEMBERED_MOST: Final = 4096
+_QUESTIONS_MOST: Final = 32
+"""Questions of a coordinator that are kept before those that were answered are forgotten."""
 
 
 class _Stamps(NamedTuple):
@@ -74,6 +77,30 @@ class RowInvariants:
         """By node its last server that has looked for all that it should have, after it had lost its disk."""
         self._version = -1
         """The version of the latest ring whose readers were looked at."""
+        self._asking: dict[str, list[tuple[Any, int, Answers]]] = {}
+        """By node the questions that it has asked: its server then, the version of the ring, and the question."""
+
+    def asks(self, node: Node, ring: RingView, questions: Sequence[Answers]) -> None:
+        """Take note of questions that a coordinator waits for, whose replicas it chose by a ring."""
+        known = self._asking.setdefault(node.name, [])
+        if len(known) > _QUESTIONS_MOST:
+            known[:] = [each for each in known if each[2].is_awaited]
+        known += [(node.server, ring.version, question) for question in questions]
+
+    def under_way(self, node: Node) -> Sequence[int]:
+        """Return the versions of the ring by which a node has asked replicas for whose answers it waits now."""
+        return [
+            version
+            for server, version, question in self._asking.get(node.name, ())
+            if server is node.server and question.is_awaited
+        ]
+
+    def stored(self, node: Node, write: RowWrite, deleted_us: int) -> None:
+        """Take note of a replica that has carried a write out; `deleted_us` is the time of the row's deletion that it had before (0: none)."""
+        _, now_us = self._held(node.name, write.table_id, write.key)
+        if now_us < deleted_us or not self._has(node.name, write.table_id, write.key, write.cells, write.deleted_us):
+            text = f"{node.name} lacks a part of {write.key}, which was written, or its deletion at {deleted_us} µs"
+            self._report(node, "a replica has what was written to it", text)
 
     def sends(self, node: Node, key: RowKey, ring: RingView, factor: Copies, names: Sequence[str]) -> None:
         """Take note of the nodes that a coordinator has sent a write of a row to; `ring` is its own."""
@@ -270,6 +297,14 @@ class RowInvariants:
     def acknowledged(self) -> Mapping[tuple[str, tuple[Any, ...]], Floor]:
         """Return what was acknowledged of all rows when a repair begins, by table id and partition."""
         return {place: dict(rows) for place, rows in self._acknowledged.items()}
+
+    def look_at_repair(self, node: Node, steps: Steps) -> Steps:
+        """Carry the repair of a node out, and look at what replicas have when it says that it is done. Raises ServerSaid, as the steps do."""
+        before, ring = self.acknowledged(), None if node.server is None else node.server.ring
+        result = yield from steps
+        if isinstance(ring, Topology):
+            self.repaired(node, ring, before)
+        return result
 
     def repaired(self, node: Node, ring: Topology, before: Mapping[tuple[str, tuple[Any, ...]], Floor]) -> None:
         """Take note of a node that has repaired its ranges by a ring; `before` is what `acknowledged` returned when it began."""

@@ -257,7 +257,9 @@ class Rows:
 
     def reshape(self, node: Node, verb: TopologyVerb, *, about: str | None, argument: str | None) -> Steps:
         """Carry out a change of the ring that an operator asked this node for. Raises ServerSaid."""
-        return self._ring.reshape(node, verb, about=about, argument=argument)
+        steps = self._ring.reshape(node, verb, about=about, argument=argument)
+        rows = self._ring.rows
+        return steps if rows is None or verb != "repair" else rows.look_at_repair(node, steps)
 
     # ── a start ──────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -39,7 +39,7 @@ class _Row(NamedTuple):
 
 
 class StreamObserver(Protocol):
-    """Sees whom rows are streamed from, and what replicas have after repairs."""
+    """Sees whom rows are streamed from."""
 
     def streams_from(self, node: Node, transfer: Transfer, sources: Sequence[str]) -> None:
         """Take note of a node to which a range was streamed from these, and not from the node that loses it."""
@@ -59,14 +59,6 @@ class StreamObserver(Protocol):
 
     def has_own_place(self, node: Node, ring: Topology, schema: Schema) -> None:
         """Take note of a node with an empty disk that is about to be read from; `schema` is what it had to stream rows for when it began."""
-        ...
-
-    def acknowledged(self) -> Any:
-        """Return what was acknowledged of all rows when a repair begins."""
-        ...
-
-    def repaired(self, node: Node, ring: Topology, before: Any) -> None:
-        """Take note of a node that has repaired its ranges; `before` is what `acknowledged` returned."""
         ...
 
 
@@ -94,7 +86,7 @@ class Streams:
         self._is_open = is_open
         self._is_given_up = is_given_up
         self.invariants: StreamObserver | None = None
-        """The observer of streams and repairs; None: nobody looks."""
+        """The observer of streams; None: nobody looks."""
 
     def move(self, node: Node, topology: Topology, moving: Moving, session: Any, *, again: bool = False) -> Steps:
         """Have all targets of a change take over what they need; returns whether all did. `node` asks them.
@@ -135,7 +127,6 @@ class Streams:
     def repair(self, node: Node, topology: Topology) -> Steps:
         """Make all replicas of the node's ranges hold what any of them holds. Raises ServerSaid if one does not answer."""
         server = server_of(node)
-        before = None if self.invariants is None else self.invariants.acknowledged()
         for factor in sorted({keyspace.replication_factor for keyspace in server.memory.values()}, key=order_of):
             for pulled in topology.own_transfers(node.name, factor):
                 done = not pulled.sources or (yield from self.take_over(node, [_from_all(pulled)], None))
@@ -147,8 +138,6 @@ class Streams:
                     done = done and answers.enough
                 if not done:
                     raise ServerSaid("ServerError", "Repair session failed: a replica did not answer")
-        if self.invariants is not None:
-            self.invariants.repaired(node, topology, before)
 
     def take_over(self, node: Node, transfers: Sequence[Transfer], session: Any) -> Steps:
         """Take over rows of these ranges on the node itself; returns whether all were streamed."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from types import SimpleNamespace
 from uuid import UUID
 
@@ -26,7 +27,7 @@ from schemaquake.clusters.simulated.models.row_invariants import RowInvariants
 from schemaquake.clusters.simulated.models.schema_invariants import ChainInvariants, MergeInvariants
 from schemaquake.clusters.simulated.processes import Died
 from schemaquake.clusters.simulated.provider import SimulatedProvider
-from schemaquake.clusters.simulated.ring import Ring
+from schemaquake.clusters.simulated.ring import Ring, token_of
 from schemaquake.clusters.simulated.schema.definitions import Column, Keyspace, Table
 from schemaquake.clusters.simulated.schema.mutations import Writing, difference
 from schemaquake.clusters.simulated.topology import Moving, Topology, Transfer, even_topology
@@ -281,8 +282,9 @@ def test_a_replica_serves_nobody_who_leaves_out_a_replica_to_come_or_asks_a_form
     nodes = nodes_named(NAMES)
     base = even_topology(NAMES, {name: name for name in NAMES}, version=1)
     registered = base.registered(1, "n4", "n4")
-    begun = registered.prepare(1, joining("n4", 5, base)).advance(2, "n4")
-    known = {1: registered, 2: begun, 3: begun.advance(3, "n4"), 5: begun.advance(3, "n4").cancel(5, "n4")}
+    prepared = registered.prepare(1, joining("n4", 5, base))
+    begun = prepared.advance(2, "n4")
+    known = {1: prepared, 2: begun, 3: begun.advance(3, "n4"), 5: begun.advance(3, "n4").cancel(5, "n4")}
     seen = LogInvariants(Breaches())
     for epoch, topology in known.items():
         seen.published(nodes["n1"], metadata(epoch, topology, k=1))
@@ -294,7 +296,8 @@ def test_a_replica_serves_nobody_who_leaves_out_a_replica_to_come_or_asks_a_form
 def test_a_topology_remembers_whose_placement_it_changes(forgets):
     nodes = nodes_named(NAMES)
     founded = even_topology(NAMES, {name: name for name in NAMES}, version=0).registered(1, "n4", "n4")
-    start = founded.prepare(1, joining("n4", 5, founded)).advance(2, "n4")
+    founded = founded.prepare(1, joining("n4", 5, founded))
+    start = founded.advance(2, "n4")
     mid = start.advance(3, "n4")
     last = mid.cancel(5, "n4") if forgets == 5 else mid.advance(4, "n4")
     seen = LogInvariants(Breaches())
@@ -497,6 +500,100 @@ def test_a_step_is_taken_once(done, version, breaches):
     before = ring_of(*NAMES)
     before = replace(before, moves=(Moving("leave", "n2", before.ring, done=done),))
     seen.ordered(nodes["n1"], "g", 9, before, replace(before, version=version), ("n2", 2))
+    assert said(nodes) == breaches
+
+
+LEAPS = ["a change of the ring takes one step after the other"]
+
+
+def steps_of_a_join(first):
+    """Return the topologies of a join, from before it until it is over, by the steps behind it."""
+    base = even_topology(NAMES, {name: name for name in NAMES}, version=0).registered(0, "n4", "n4")
+    topologies = {0: base, 1: base.prepare(1, joining("n4", 5, base))}
+    for done in (2, 3, 4):
+        topologies[done] = topologies[done - 1].advance(done, "n4")
+    return {done: topology for done, topology in topologies.items() if done not in range(1, first)}
+
+
+@pytest.mark.parametrize("change", ["join", "leave", "move"])
+@pytest.mark.parametrize("left_out", [None, 1, 2, 3], ids=["nothing", "PREPARE", "START", "MID"])
+def test_a_sequence_takes_one_step_after_the_other(change, left_out):
+    nodes = nodes_named(NAMES)
+    base = even_topology(NAMES, {name: name for name in NAMES}, version=0).registered(0, "n4", "n4")
+    node = "n4" if change == "join" else "n3"
+    topologies = [base, base.prepare(1, Moving(change, node, base.ring, () if change == "leave" else (5,)))]
+    for done in (2, 3, 4):
+        topologies.append(topologies[-1].advance(done, node))
+    seen = LogInvariants(Breaches())
+    for epoch, topology in enumerate(each for done, each in enumerate(topologies) if done != left_out):
+        seen.published(nodes["n1"], metadata(epoch, topology, k=1))
+    assert said(nodes) == (LEAPS if left_out else [])
+
+
+@pytest.mark.parametrize("done", [1, 2, 3])
+def test_a_sequence_may_be_cancelled_at_any_step(done):
+    nodes = nodes_named(NAMES)
+    topologies = steps_of_a_join(1)
+    seen = LogInvariants(Breaches())
+    seen.published(nodes["n1"], metadata(4, topologies[done], k=1))
+    seen.published(nodes["n1"], metadata(5, topologies[done].cancel(5, "n4"), k=1))
+    assert said(nodes) == []
+
+
+@pytest.mark.parametrize("left_out", [None, 2, 3], ids=["nothing", "write both", "read new"])
+def test_a_change_of_the_ring_in_group_0_takes_one_step_after_the_other(left_out):
+    nodes, seen = ring_invariants(NAMES)
+    topologies = {done: each for done, each in steps_of_a_join(2).items() if done != left_out}
+    for before, after in pairwise(topologies):
+        step = None if before == 0 else ("n4", before)
+        seen.ordered(nodes["n1"], "g", after, topologies[before], topologies[after], step)
+    assert said(nodes) == (LEAPS if left_out else [])
+
+
+@pytest.mark.parametrize(
+    ("version", "is_awaited", "is_same", "is_broken"),
+    [(4, True, True, True), (5, True, True, False), (4, False, True, False), (4, True, False, False)],
+    ids=["an earlier one", "of this state", "answered", "of a server that was killed"],
+)
+def test_a_coordinator_waits_for_no_answer_by_an_earlier_state(version, is_awaited, is_same, is_broken):
+    nodes = nodes_named(NAMES)
+    rows = RowInvariants(list(nodes.values()), Breaches())
+    nodes["n2"].server = SimpleNamespace(number=1)
+    rows.asks(nodes["n2"], SimpleNamespace(version=version), [SimpleNamespace(is_awaited=is_awaited)])
+    if not is_same:
+        nodes["n2"].server = SimpleNamespace(number=2)
+    seen = RingInvariants(list(nodes.values()), lambda _node: 5, lambda _node: {}, Breaches(), under_way=rows.under_way)
+    topology = ring_of(*NAMES)
+    seen.goes_on(nodes["n1"], topology, Moving("leave", "n3", topology.ring), 0, lambda _name: True)
+    assert said(nodes) == (["earlier requests have ended"] if is_broken else [])
+
+
+def test_questions_that_were_answered_are_forgotten():
+    nodes = nodes_named(NAMES)
+    rows = RowInvariants(list(nodes.values()), Breaches())
+    questions = [SimpleNamespace(is_awaited=number == 0) for number in range(100)]
+    for number, question in enumerate(questions):
+        rows.asks(nodes["n2"], SimpleNamespace(version=number), [question])
+    assert rows.under_way(nodes["n2"]) == [0]
+
+
+@pytest.mark.parametrize(
+    ("held", "write", "before_us", "breaches"),
+    [
+        (({"c": (5, 1)}, 0), ({"c": (5, 1)}, 0), 0, []),
+        (({"c": (6, 1)}, 0), ({"c": (5, 1)}, 0), 0, []),
+        (({}, 9), ({"c": (5, 1)}, 0), 9, []),
+        (({"c": (4, 1)}, 0), ({"c": (5, 1)}, 0), 0, ["a replica has what was written to it"]),
+        (({}, 0), ({}, 7), 0, ["a replica has what was written to it"]),
+        (({}, 7), ({}, 7), 9, ["a replica has what was written to it"]),
+    ],
+    ids=["it", "a later one", "it was deleted later", "an earlier one", "not the deletion", "an earlier deletion"],
+)
+def test_a_replica_has_what_was_written_to_it(held, write, before_us, breaches):
+    nodes = nodes_named(NAMES)
+    nodes["n1"].disk.files("k", "t", "id").write(KEY, *held)
+    rows = RowInvariants(list(nodes.values()), Breaches())
+    rows.stored(nodes["n1"], RowWrite("id", KEY, *write), before_us)
     assert said(nodes) == breaches
 
 
@@ -1258,6 +1355,32 @@ def test_a_repair_leaves_no_replica_without_what_was_acknowledged(written_by, fa
     seen.repaired(nodes["n4"], ring, before)  # no replica
     assert said(nodes) == []
     seen.repaired(nodes["n1"], ring, before)
+    assert said(nodes) == breaches
+
+
+@pytest.mark.parametrize(("holders", "breaches"), [(("n1", "n2"), []), (("n1",), [REPAIR])])
+def test_a_repair_that_says_that_it_is_done_is_looked_at_whatever_it_did(holders, breaches):
+    ring = even_topology(NAMES, dict.fromkeys(NAMES, ""))
+    first = ring.replicas(ring.place(token_of(KEY[0])), 1)[0]
+    names = (first, *(name for name in NAMES if name != first))
+    nodes = nodes_that_serve(3, ring)
+    for name, named in zip(names, NAMES, strict=True):
+        if named in holders:
+            nodes[name].disk.files("k", "t", "id").write(KEY, CELLS)
+    seen = RowInvariants(list(nodes.values()), Breaches())
+    seen.written(nodes[first], RowWrite("id", KEY, CELLS), ring, 1, "QUORUM")
+
+    def repair():
+        for name in names if len(holders) > 1 else ():
+            nodes[name].disk.files("k", "t", "id").write(KEY, CELLS)
+        yield "a question"
+        return "done"
+
+    steps = seen.look_at_repair(nodes[first], repair())
+    assert next(steps) == "a question"
+    assert said(nodes) == []
+    with pytest.raises(StopIteration, match="done"):
+        next(steps)
     assert said(nodes) == breaches
 
 
