@@ -94,6 +94,12 @@ class RowObserver(Protocol):
         """Take note of the cells of a row that a client is about to be shown; `deleted_us` is the time of its deletion (0: none)."""
         ...
 
+    def lists(
+        self, node: Node, through: Table, sought: Mapping[str, Any], found: Sequence[Any], listed: Sequence[Any]
+    ) -> None:
+        """Take note of the rows that a view, or an index of a table, lists of those that were found in the table; `sought` are values by column."""
+        ...
+
     def asks(self, node: Node, ring: RingView, questions: Sequence[Answers]) -> None:
         """Take note of questions that a coordinator waits for, whose replicas it chose by a ring."""
         ...

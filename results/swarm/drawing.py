@@ -99,8 +99,10 @@ _LATER_SEEDS_OF_FIRST_RACES: Final = 80_000
 """Seeds whose races begin with any of their variants: those in the range, and from that one on. Races of others, which stay the runs that they
 were for the same reason, begin with the first variant, and there are two at most."""
 _SEEDS_OF_LOOKUPS: Final = 120_000
-"""The first seed that may read rows through an index or a view, delete rows twice, or have a replication factor changed while the ring changes;
-earlier ones stay the runs that they were."""
+"""The first seed that may read rows through an index or a view, delete rows twice, have a replication factor changed while the ring changes, or
+write at ONE and read at ALL; earlier ones stay the runs that they were."""
+_LEVELS_OF_ROWS: Final = (("ONE", "ALL"), ("ONE", "ALL"), ("ALL", "ONE"), ("TWO", "ALL"))
+"""Levels of writes and reads that meet, though only one of them needs more than a few: a read at ALL finds several replicas behind."""
 _GRID: Final = "grid"
 _OF_LOOKUPS: Final = 1 / 3
 """The share of the seeds with races that have cells of the grid instead, whose rows are read through an index or a view, too."""
@@ -108,6 +110,11 @@ _CELLS: Final = (2, 4)
 _MEANWHILE: Final = 1 / 2
 """The share of the changes of the ring beside which a replication is to change, where a change locks ranges: it is refused then."""
 _HELD_UP_S: Final = 4
+_VERBS_AT_REPAIRS: Final = ("cut", "cut", "pause", "kill")
+_PASSAGES_OF_REPAIRS: Final = 40
+"""Passages of a step of streams among which a fault falls: each repair streams every range of the node twice or more."""
+_SILENT_FOR_S: Final = (4, 12, 12)
+"""A range is waited for for ten seconds."""
 _VARIANTS_MOST: Final = 6
 """Variants that a workload of races takes in turn."""
 _NODES_OF_CENTERS: Final = (4, 4, 6)
@@ -137,7 +144,7 @@ def plan_of_seed(seed: int, systems: Sequence[str], options: Mapping[str, str] |
     if storm is not None:
         return _stormy(draws, seed, system, storm, options or {})
     plan = _resized(draws, _resized_too(draws, _called_back(draws, _plain(draws, seed, system, options or {}))))
-    return _resized_meanwhile(draws, plan) if seed >= _SEEDS_OF_LOOKUPS else plan
+    return _broken_off(draws, _resized_meanwhile(draws, plan)) if seed >= _SEEDS_OF_LOOKUPS else plan
 
 
 def _plain(draws: Draws, seed: int, system: str, options: Mapping[str, str]) -> Plan:
@@ -153,7 +160,7 @@ def _plain(draws: Draws, seed: int, system: str, options: Mapping[str, str]) -> 
     rate = float(draws.stream("swarm", "rate").pick((2, 4, 4, 8)))
     if _NEED_TIME.intersection(nemeses):
         time_limit_s, rate = max(time_limit_s, _SECONDS_LEAST), max(rate, _RATE_LEAST)
-    if chosen.get("mode") == _CUT:
+    if chosen.get("mode") == _CUT or "cells" in chosen:
         time_limit_s = max(time_limit_s, _SECONDS_OF_CUTS)
     changes = _changes(draws, system)
     spares = 0
@@ -288,6 +295,25 @@ def _resized_meanwhile(draws: Draws, plan: Plan) -> Plan:
     return replace(plan, nemeses=(change, _OF_FACTORS), options={**_unaimed(plan), **own})
 
 
+def _broken_off(draws: Draws, plan: Plan) -> Plan:
+    """Return a plan in which, one time in two where a replication factor changes and nothing else, a fault falls on one of the repairs.
+
+    A node that is silent for longer than a stream is waited for has not repaired its ranges, and is repaired again.
+    """
+    stream = draws.stream("swarm", "broken off")
+    if plan.nemeses != (_OF_FACTORS,) or not stream.chance(0.5):
+        return plan
+    steps = [step for step in _ring_steps_of(plan.system) if "/stream/" in step]
+    verb, step, passage = stream.pick(_VERBS_AT_REPAIRS), stream.pick(steps), 1 + stream.below(_PASSAGES_OF_REPAIRS)
+    where = f":{stream.pick(plan.node_names)}"
+    own = {
+        f"{verb}.at": f"{step}@{passage}{where}",
+        "fault.seconds": str(stream.pick(_SILENT_FOR_S)),
+        "fault.within": f"{plan.time_limit_s:.0f}",
+    }
+    return replace(plan, options={**plan.options, **own})
+
+
 def _unaimed(plan: Plan) -> dict[str, str]:
     """Return a plan's options without faults aimed at steps."""
     aims = {"fault.within", *(f"{verb}.at" for verb in ("kill", "pause", "cut"))}
@@ -320,6 +346,7 @@ def _stormy(draws: Draws, seed: int, system: str, storm: Storm, options: Mapping
     chosen |= _habits(draws, system, cut=False)
     if storm.has_deletions and seed >= _SEEDS_OF_LOOKUPS and draws.stream("storm", "deleted again").chance(0.5):
         chosen["delete-again"] = "true"
+    chosen |= _levels(draws, seed, storm)
     crew = draws.stream("storm", "crew").pick(_CREWS)
     if storm.has_slow_links:
         chosen |= _slow_between_two(draws, everybody) or _slow(draws, everybody, always=True)
@@ -339,6 +366,15 @@ def _stormy(draws: Draws, seed: int, system: str, storm: Storm, options: Mapping
         restart=draws.stream("swarm", "restart").pick(("rolling", "rolling", "together", "none")),
         options={**chosen, **_WATCHED, **options},
     )
+
+
+def _levels(draws: Draws, seed: int, storm: Storm) -> dict[str, str]:
+    """Draw, in one later storm of rows of three, other levels of writes and reads than QUORUM."""
+    stream = draws.stream("storm", "levels")
+    if storm.kind != "rows" or storm.has_deletions or seed < _SEEDS_OF_LOOKUPS or not stream.chance(1 / 3):
+        return {}
+    writes, reads = stream.pick(_LEVELS_OF_ROWS)
+    return {"consistency": writes, "read-consistency": reads}
 
 
 @cache
@@ -413,7 +449,8 @@ def _looking_up(
     if not cells or "races" not in chosen or not stream.chance(_OF_LOOKUPS):
         return workloads, chosen
     some = dict.fromkeys(stream.pick(cells) for _ in range(stream.pick(_CELLS)))
-    others = tuple(name for name in workloads if name not in _RACES)
+    # Reads and writes go on until the time is over: what an index or a view lacks soon after it was made is no proof.
+    others = tuple(name for name in _with_data(draws, system, workloads) if name not in _RACES)
     return (_GRID, *others), {**chosen, "races": "1", "cells": ",".join(some)}
 
 

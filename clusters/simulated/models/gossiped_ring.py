@@ -215,6 +215,8 @@ class GossipedRing:
         server = server_of(node)
         ends_ns = node.kernel.heap.now_ns + _AGREES_NS
         while node.kernel.heap.now_ns < ends_ns:
+            if self.rows is not None:
+                self.rows.awaits_schema(node)
             versions = {
                 server.gossip.states[name].get("version")
                 for name in server.gossip.peers_alive()
@@ -307,6 +309,8 @@ class GossipedRing:
         assert isinstance(topology, Topology)
         move = topology.move_of(subject)
         if move is None:
+            if self.rows is not None:
+                self.rows.streams_nothing(node, subject, is_told=subject in _known(node))
             raise ServerSaid("ServerError", f"the change of {subject} is not known any more")
         while not (yield from self.streams.move(node, topology, move, None, again=again)):
             yield Sleep(500 * MS)

@@ -69,6 +69,7 @@ from schemaquake.clusters.simulated.processes import Died, Sleep, Sync
 from schemaquake.clusters.simulated.ring import Ring
 from schemaquake.clusters.simulated.said import ServerSaid
 from schemaquake.clusters.simulated.schema.changes import Making, carry_out
+from schemaquake.clusters.simulated.schema.definitions import Table
 from schemaquake.clusters.simulated.schema.loading import load_keyspaces
 from schemaquake.clusters.simulated.schema.mutations import Writing, difference
 from schemaquake.clusters.simulated.schema.rows import RowChange
@@ -671,7 +672,14 @@ class Group0:
         table = answers.answers.get(message.sender)
         if table is not None and self._lacks(node, message.body):
             server_of(node).learn(table)
+            self._look_at_learnt(node, message, table)
         self._requests.data.receive(node, message)
+
+    def _look_at_learnt(self, node: Node, message: Message, table: Table) -> None:
+        """Have it looked at whether this node takes rows of a table as its coordinator has defined it."""
+        own = server_of(node).table(table.id)
+        if self._raft.invariants is not None and (own is None or own.columns != table.columns):
+            self._raft.invariants.lacks(node, message.sender, table.id)
 
     def gossip(self, node: Node) -> Mapping[str, Any]:
         """Return the node's schema version."""

@@ -34,6 +34,8 @@ __all__ = ["Breaches", "GroupInvariants", "LogInvariants", "RingInvariants", "ha
 
 _SERVING: Final = frozenset({"normal", "leaving", "moving"})
 """Places in the ring of nodes that can be members of the metadata service."""
+_COMPARED_WITH: Final = 4
+"""Earlier topologies with which a new one is compared: a coordinator is seldom further behind."""
 _LAST_BUT_ONE: Final = 3
 """Steps of a change of the ring that come before its last one."""
 _SENT_MOST: Final = 1000
@@ -214,6 +216,12 @@ class GroupInvariants:
         if leader and hears_leader:
             text = f"{node.name} votes for {candidate} on trial, and hears {leader}, which leads"
             self._report(node, "nobody who hears a leader votes on trial", text)
+
+    def pleads(self, node: Node, log: _Log, last: tuple[int, int]) -> None:
+        """Take note of a candidate that asks for votes with this last entry (term, number)."""
+        own = (log.term_at(log.last), log.last)
+        if last != own:
+            self._report(node, "a candidate names its last entry", f"{node.name} names {last}, and has {own}")
 
     def asked_for(self, node: Node, log: _Log, term: int, candidate_last: tuple[int, int]) -> None:
         """Take note of a vote that a node is about to give, for a candidate whose last entry is this one (term, number)."""
@@ -576,6 +584,12 @@ class LogInvariants:
             text = f"{node.name} at epoch {enacted} refuses one of epoch {epoch}, since which the table is the same"
             self._report(node, "a replica refuses nobody who knows its definition", text)
 
+    def refuses(self, node: Node, epoch: int, *, is_due: bool) -> None:
+        """Take note of a member that refuses a change at the epoch that it has enacted; `is_due`: by that epoch, too, and not by an earlier one alone."""
+        if not is_due:
+            text = f"{node.name} refuses at epoch {epoch} what could be done then"
+            self._report(node, "who refuses goes by what it has enacted", text)
+
     def published(self, node: Node, metadata: _Metadata) -> None:
         """Take note of the metadata that a node serves from now on."""
         epoch, topology = metadata.epoch, metadata.topology
@@ -620,19 +634,26 @@ class LogInvariants:
                     self._report(node, "a range is locked once", text)
 
     def _compare_history(self, node: Node, metadata: _Metadata) -> None:
-        """Compare what a topology remembers with where its replicas are others than by the one before; founders take their tokens at once."""
+        """Compare what a topology remembers with where its replicas are others than by the last ones; founders take their tokens at once."""
         now = metadata.topology
-        then = self._topologies.get(max((version for version in self._topologies if version < now.version), default=0))
-        if then is None or then.moves == now.moves or has_centers(node):
+        earlier = sorted(version for version in self._topologies if version < now.version)[-_COMPARED_WITH:]
+        # Founders take their tokens at once: before the first change a ring is compared with the next one alone.
+        earlier = [
+            each
+            for each in earlier
+            if each == earlier[-1] or self._topologies[each].moves or self._topologies[each].history
+        ]
+        if has_centers(node) or not earlier or self._topologies[earlier[-1]].moves == now.moves:
             return
         for factor in dict.fromkeys(keyspace.replication_factor for keyspace in metadata.schema.values()):
-            for token in (*then.tokens, *now.tokens):
-                if _replicas_of(then, token, factor) != _replicas_of(now, token, factor) and not now.changed_since(
-                    then.version, token
-                ):
-                    text = f"{node.name} at version {now.version} does not know that replicas of {token} were others at {then.version}"
-                    self._report(node, "a topology remembers whose placement it changes", text)
-                    return
+            for then in (self._topologies[version] for version in earlier):
+                for token in (*then.tokens, *now.tokens):
+                    if _replicas_of(then, token, factor) != _replicas_of(now, token, factor) and not now.changed_since(
+                        then.version, token
+                    ):
+                        text = f"{node.name} at version {now.version} does not know that replicas of {token} were others at {then.version}"
+                        self._report(node, "a topology remembers whose placement it changes", text)
+                        return
 
     def _compare_factors(self, node: Node, metadata: _Metadata) -> None:
         """Compare replications with those of the epoch before, at which the ring was changing: its barriers and streams go by the ones there were."""
@@ -719,9 +740,13 @@ class LogInvariants:
             self._report(node, "a member has what it has accepted", text)
 
     def proposes(
-        self, node: Node, epoch: int, ballot: tuple[int, str], promised: Iterable[str], entry_id: tuple[str, int]
-    ) -> None:
-        """Take note of an entry that a node is about to propose, to which these members have promised the ballot."""
+        self, node: Node, epoch: int, ballot: tuple[int, str], promised: Collection[str], entry_id: tuple[str, int],
+        members: Collection[str],
+    ) -> None:  # fmt: skip
+        """Take note of an entry that a node is about to propose, to which these of the members have promised the ballot."""
+        if 2 * sum(name in promised for name in members) <= len(members):
+            text = f"{node.name} proposes {entry_id} for epoch {epoch}, and {len(promised)} of {len(members)} have promised"
+            self._report(node, "a majority promises before an entry is proposed", text)
         accepted = [self._accepted[name, epoch, ballot] for name in promised if (name, epoch, ballot) in self._accepted]
         if accepted and max(accepted)[1] != entry_id:
             text = f"{node.name} proposes {entry_id} for epoch {epoch}, and {max(accepted)[1]} was accepted last"
@@ -809,6 +834,8 @@ class RingInvariants:
         self._version_of = version_of
         self._flights = flights
         self._report = breaches.report
+        self._last_orders: dict[tuple[str, str], tuple[Any, int]] = {}
+        """By node and group its disk, and the number of the last order that was carried out on it."""
         self._orders: dict[str, dict[int, None]] = {}
         """By group the numbers of the entries that were orders about the topology, and were carried out."""
 
@@ -817,6 +844,12 @@ class RingInvariants:
     ) -> None:
         """Take note of an order that a node has carried out; `step` are the node that changes and the steps that it is to have behind it, if the next one is ordered."""
         self._orders.setdefault(group, {})[number] = None
+        place = node.name, group
+        disk, last = self._last_orders.get(place, (node.disk, 0))
+        if disk is node.disk and number <= last:
+            text = f"{node.name} carries entry {number} out, and its topology has entry {last}"
+            self._report(node, "an order about the ring is carried out once", text)
+        self._last_orders[place] = node.disk, max(number, last if disk is node.disk else 0)
         if step is not None and after.version != before.version:
             move = before.move_of(step[0])
             if move is None or move.done != step[1]:

@@ -426,13 +426,14 @@ class MetadataLog:
             try:
                 life.metadata.after(numbered_entry)
             except ServerSaid:
-                yield K4
                 before = life.metadata.epoch
+                yield K4
                 yield from self._read_log(node)
                 if life.metadata.epoch > before:
                     continue
                 if is_mine and "own-retry" not in self.flaws:
                     return mine
+                self._look_at_refusal(node, entry)
                 raise
             acts = self._rules.acts(self._kind(life.metadata, entry), entry.id)
             if "refuse" in acts:
@@ -458,6 +459,18 @@ class MetadataLog:
                 yield Sleep(node.kernel.cost_ns(_DDL_LIMIT_NS, 2 * _DDL_LIMIT_NS))
             return numbered_entry.epoch
         return None
+
+    def _look_at_refusal(self, node: Node, entry: Entry) -> None:
+        if self._invariants is None:
+            return
+        metadata = _life(node).metadata
+        try:
+            metadata.after(entry._replace(epoch=metadata.epoch + 1))
+        except ServerSaid:
+            is_due = True
+        else:
+            is_due = False
+        self._invariants.refuses(node, metadata.epoch, is_due=is_due)
 
     def _committed(self, node: Node, entry: Entry) -> int | None:
         """Return the epoch at which an entry is in the log already, as far as a member can know (`AbstractLocalProcessor.maybeFailure`).

@@ -125,7 +125,7 @@ class PaxosLog:
                     return True, None
                 yield P2
                 if self.invariants is not None:
-                    self.invariants.proposes(node, epoch, ballot, promised, entry.id)
+                    self.invariants.proposes(node, epoch, ballot, promised, entry.id, members)
                 taken: Answers = yield server.ask(
                     members, "accept", (epoch, ballot, entry), need=need, limit_ns=_LIMIT_NS
                 )

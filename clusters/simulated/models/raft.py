@@ -415,6 +415,8 @@ class Raft:
         role.granted, role.on_trial = {node.name: None}, on_trial
         term = role.term + on_trial
         last = role.log.term_at(role.log.last), role.log.last
+        if self.invariants is not None:
+            self.invariants.pleads(node, role.log, last)
         for name in role.members.names:
             if name != node.name and role.members.votes(name):
                 plea = _Plea(role.log.group, term, on_trial, last, role.members.id_of(name))

@@ -89,6 +89,8 @@ class Requests:
             row = {column: _value(table, key, cells, column) for column in needed}
             if None not in row.values() and all(row[column] == wanted for column, wanted in sought.items()):
                 rows.append((table, key, cells))
+        if self.data.invariants is not None:
+            self.data.invariants.lists(node, through, sought, found, rows)
         return rows
 
     def _query(self, node: Node, query: Query) -> Steps:

@@ -33,12 +33,15 @@ from schemaquake.clusters.simulated.models.invariants import Breaches, has_cente
 from schemaquake.clusters.simulated.ring import Copies, RingView, token_of, total_of
 from schemaquake.clusters.simulated.schema.definitions import Schema, Table
 from schemaquake.clusters.simulated.topology import SeatState, Topology, Transfer, former_of
+from schemaquake.harness.units import S
 
 __all__ = ["Floor", "RowInvariants"]
 
 _ANY_QUORUM: Final = frozenset({"QUORUM", "ALL"})
 _COUNTS: Final[Mapping[str, int]] = {"ONE": 1, "LOCAL_ONE": 1, "TWO": 2, "THREE": 3}
 _REMEMBERED_MOST: Final = 4096
+_PULLED_WITHIN_NS: Final = 15 * S
+"""The time within which a node that joins has the schema of one whose schema stays, and that nothing keeps from it."""
 _QUESTIONS_MOST: Final = 32
 """Questions of a coordinator that are kept before those that were answered are forgotten."""
 
@@ -77,6 +80,8 @@ class RowInvariants:
         """By node its last server that has looked for all that it should have, after it had lost its disk."""
         self._version = -1
         """The version of the latest ring whose readers were looked at."""
+        self._unpulled: dict[tuple[str, str], tuple[Any, int]] = {}
+        """By node that joins and another one their servers and the other one's version, and the moment since when it is that."""
         self._asking: dict[str, list[tuple[Any, int, Answers]]] = {}
         """By node the questions that it has asked: its server then, the version of the ring, and the question."""
 
@@ -171,6 +176,26 @@ class RowInvariants:
             text = f"{', '.join(behind)} lacks a part of {found.key}, which a read through {node.name} has found"
             self._report(node, "a read leaves no replica behind that it asked", text)
 
+    def lists(
+        self, node: Node, through: Table, sought: Mapping[str, Any], found: Sequence[Any], listed: Sequence[Any]
+    ) -> None:
+        """Take note of the rows that a view, or an index of a table, lists of those that were found in the table; `sought` are values by column.
+
+        It lists those that have these values, and a view those with a value in each column of its key.
+        """
+        in_key = () if through.base is None else (*through.partition_key, *through.clustering)
+        wanted = []
+        for table, key, cells in found:
+            columns = (*table.partition_key, *table.clustering)
+            row = {name: cell[1] for name, cell in cells.items()} | dict(zip(columns, (*key[0], *key[1]), strict=False))
+            if all(row.get(name) == value for name, value in sought.items()) and all(
+                row.get(name) is not None for name in in_key
+            ):
+                wanted.append(key)
+        if wanted != [key for _, key, _ in listed]:
+            text = f"{through.name} through {node.name}: {len(listed)} rows, and {len(wanted)} have the values"
+            self._report(node, "an index or a view lists the rows of its table", text)
+
     def shows(
         self, node: Node, table: Table, key: RowKey, deleted_us: int, cells: Mapping[str, tuple[int, Any]]
     ) -> None:
@@ -260,6 +285,11 @@ class RowInvariants:
             text = f"{node.name} begins with {subject}, while {', '.join(others)} is changing"
             self._report(node, "one change of the ring at a time", text)
 
+    def streams_nothing(self, node: Node, subject: str, *, is_told: bool) -> None:
+        """Take note of a change of the ring whose rows are to be streamed, and which the node that asks for it does not know; `is_told`: it knows of the subject."""
+        if not is_told:
+            self._report(node, "who changes the ring has told so", f"{node.name} knows nothing of {subject}")
+
     def tells(self, node: Node, subject: str, stamp: int, before: int) -> None:
         """Take note of news of a node with the stamp that others compare, and the stamp of what was known of it before."""
         if stamp <= before:
@@ -293,6 +323,22 @@ class RowInvariants:
         if differ or not others:
             text = f"{node.name} begins at {version}, and has heard of another one of {', '.join(differ) or 'nobody'}"
             self._report(node, "who joins has the schema of the others", text)
+
+    def awaits_schema(self, node: Node) -> None:
+        """Take note of a node that waits for the schema of the others before it joins: it has all of one that it hears, after a while."""
+        now_ns = node.kernel.heap.now_ns
+        for name in [] if node.server is None else node.server.gossip.peers_alive():
+            other = self._nodes[name]
+            version = None if other.server is None else other.server.version
+            present = node.server, other.server, version
+            known, since_ns = self._unpulled.get((node.name, name), (None, now_ns))
+            if known != present or version is None or node.weather or other.weather:
+                self._unpulled[node.name, name] = present, now_ns
+            elif now_ns - since_ns > _PULLED_WITHIN_NS and not all(
+                node.disk.schema.has(row) for row in other.disk.schema.changes()
+            ):
+                text = f"{node.name} lacks a part of what {name} has, and has heard of it since {since_ns} ns"
+                self._report(node, "who joins pulls the schema of the others", text)
 
     def acknowledged(self) -> Mapping[tuple[str, tuple[Any, ...]], Floor]:
         """Return what was acknowledged of all rows when a repair begins, by table id and partition."""

@@ -30,6 +30,7 @@ from schemaquake.clusters.simulated.provider import SimulatedProvider
 from schemaquake.clusters.simulated.ring import Ring, token_of
 from schemaquake.clusters.simulated.schema.definitions import Column, Keyspace, Table
 from schemaquake.clusters.simulated.schema.mutations import Writing, difference
+from schemaquake.clusters.simulated.schema.rows import RowChange, SchemaRows
 from schemaquake.clusters.simulated.topology import Moving, Topology, Transfer, even_topology
 from schemaquake.harness.errors import PlanError
 from schemaquake.harness.run.conductor import Conductor
@@ -53,6 +54,7 @@ class SeenNode:
     locations: dict = field(default_factory=dict)
     host_ids: dict = field(default_factory=dict)
     joins: Joining | None = None
+    weather: str = ""
     kernel: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(heap=SimpleNamespace(now_ns=0)))
 
     def by_data_center(self, names):
@@ -319,6 +321,18 @@ def test_a_range_is_locked_once():
 
 
 @pytest.mark.parametrize(
+    ("last", "breaches"),
+    [((2, 1), []), ((3, 1), ["a candidate names its last entry"]), ((2, 2), ["a candidate names its last entry"])],
+    ids=["its own", "a later term", "one that it has not"],
+)
+def test_a_candidate_names_its_last_entry(last, breaches):
+    nodes = nodes_named(NAMES)
+    log = Log("g", 3, entries=[Entry(2, 1, None)])
+    GroupInvariants(list(nodes.values()), lambda _node: log, Breaches()).pleads(nodes["n1"], log, last)
+    assert said(nodes) == breaches
+
+
+@pytest.mark.parametrize(
     ("promised", "entry_id", "breaches"),
     [
         (("n1", "n2"), ("n1", 1), []),
@@ -335,8 +349,50 @@ def test_what_was_accepted_last_is_proposed(promised, entry_id, breaches):
         accepted = (ballot, name), SimpleNamespace(id=(name, 1))
         seen.promised(nodes[name], 4, (8, "n2"), accepted)
     seen.promised(nodes["n2"], 4, (8, "n2"))
-    seen.proposes(nodes["n2"], 4, (8, "n2"), promised, entry_id)
+    seen.proposes(nodes["n2"], 4, (8, "n2"), promised, entry_id, promised)
     assert said(nodes) == breaches
+
+
+@pytest.mark.parametrize(
+    ("members", "breaches"),
+    [(NAMES, []), ((*NAMES, "n4"), ["a majority promises before an entry is proposed"])],
+    ids=["two of three", "two of four"],
+)
+def test_a_majority_promises_before_an_entry_is_proposed(members, breaches):
+    nodes = nodes_named(NAMES)
+    LogInvariants(Breaches()).proposes(nodes["n2"], 4, (8, "n2"), ("n1", "n2"), ("n2", 7), members)
+    assert said(nodes) == breaches
+
+
+@pytest.mark.parametrize(("is_due", "breaches"), [(True, []), (False, ["who refuses goes by what it has enacted"])])
+def test_who_refuses_goes_by_what_it_has_enacted(is_due, breaches):
+    nodes = nodes_named(NAMES)
+    LogInvariants(Breaches()).refuses(nodes["n2"], 4, is_due=is_due)
+    assert said(nodes) == breaches
+
+
+@pytest.mark.parametrize(("is_told", "breaches"), [(True, []), (False, ["who changes the ring has told so"])])
+def test_who_changes_the_ring_has_told_so(is_told, breaches):
+    nodes = nodes_named(NAMES)
+    RowInvariants(list(nodes.values()), Breaches()).streams_nothing(nodes["n2"], "n2", is_told=is_told)
+    assert said(nodes) == breaches
+
+
+@pytest.mark.parametrize("forgets", [0, 5], ids=["nothing", "all but the last one"])
+def test_a_topology_remembers_more_than_its_last_change(forgets):
+    names = tuple(f"n{number:02}" for number in range(20))
+    nodes = nodes_named(("n1",))
+    founded = even_topology(names, dict.fromkeys(names, ""), version=0).registered(1, "n4", "n4")
+    topologies = {1: founded.prepare(1, joining("n4", 5, founded))}
+    for done in (2, 3, 4):
+        topologies[done] = topologies[done - 1].advance(done, "n4")
+    topologies[5] = topologies[4].prepare(5, Moving("leave", "n10", topologies[4].ring))
+    topologies[6] = topologies[5].advance(6, "n10")
+    seen = LogInvariants(Breaches())
+    for version, topology in topologies.items():
+        known = tuple(each for each in topology.history if each[0] > (forgets if version == 6 else 0))
+        seen.published(nodes["n1"], metadata(version, replace(topology, history=known), k=1))
+    assert said(nodes) == (["a topology remembers whose placement it changes"] if forgets else [])
 
 
 @pytest.mark.parametrize(
@@ -568,6 +624,53 @@ def test_a_coordinator_waits_for_no_answer_by_an_earlier_state(version, is_await
     assert said(nodes) == (["earlier requests have ended"] if is_broken else [])
 
 
+@pytest.mark.parametrize(
+    ("number", "group", "is_wiped", "is_broken"),
+    [(10, "g", False, False), (9, "g", False, True), (9, "h", False, False), (9, "g", True, False)],
+    ids=["the next one", "the same", "of another group", "on another disk"],
+)
+def test_an_order_about_the_ring_is_carried_out_once(number, group, is_wiped, is_broken):
+    nodes, seen = ring_invariants(NAMES)
+    ring = ring_of(*NAMES)
+    seen.ordered(nodes["n1"], "g", 9, ring, ring, None)
+    if is_wiped:
+        nodes["n1"].disk = Disk()
+    seen.ordered(nodes["n1"], group, number, ring, ring, None)
+    assert said(nodes) == (["an order about the ring is carried out once"] if is_broken else [])
+
+
+LISTS = ["an index or a view lists the rows of its table"]
+INDEXED = Table("k", "t", "id", {"k": Column("int", "partition_key"), "c": Column("int", "regular")})
+VIEW = replace(
+    INDEXED,
+    name="v",
+    id="v",
+    base=("id", "t"),
+    columns={"c": Column("int", "partition_key"), "k": Column("int", "clustering")},
+)
+
+
+@pytest.mark.parametrize(
+    ("through", "sought", "listed", "breaches"),
+    [
+        (INDEXED, {"c": 7}, [1], []),
+        (INDEXED, {"c": 7}, [], LISTS),
+        (INDEXED, {"c": 7}, [1, 2], LISTS),
+        (VIEW, {}, [1, 2], []),
+        (VIEW, {}, [1, 2, 3], LISTS),
+        (VIEW, {"k": 2}, [2], []),
+        (VIEW, {"c": 9}, [1], LISTS),
+    ],
+)
+def test_an_index_or_a_view_lists_the_rows_of_its_table(through, sought, listed, breaches):
+    nodes = nodes_named(NAMES)
+    rows = {1: {"c": (5, 7)}, 2: {"c": (5, 8)}, 3: {"c": (5, None)}}
+    found = [(INDEXED, ((key,), ()), cells) for key, cells in rows.items()]
+    seen = RowInvariants(list(nodes.values()), Breaches())
+    seen.lists(nodes["n1"], through, sought, found, [each for each in found if each[1][0][0] in listed])
+    assert said(nodes) == breaches
+
+
 def test_questions_that_were_answered_are_forgotten():
     nodes = nodes_named(NAMES)
     rows = RowInvariants(list(nodes.values()), Breaches())
@@ -714,9 +817,9 @@ def test_a_state_of_the_ring_has_a_later_version(version, breaches):
 def test_a_step_of_a_change_that_has_ended_is_not_taken():
     nodes, seen = ring_invariants(NAMES)
     seen.ordered(nodes["n1"], "g", 9, ring_of(*NAMES), ring_of(*NAMES), ("n2", 2))
-    seen.ordered(nodes["n1"], "g", 9, ring_of(*NAMES), ring_of(*NAMES, version=6), None)  # no step: a request begins
+    seen.ordered(nodes["n1"], "g", 10, ring_of(*NAMES), ring_of(*NAMES, version=6), None)  # no step: a request begins
     assert said(nodes) == []
-    seen.ordered(nodes["n1"], "g", 9, ring_of(*NAMES), ring_of(*NAMES, version=6), ("n2", 2))
+    seen.ordered(nodes["n1"], "g", 11, ring_of(*NAMES), ring_of(*NAMES, version=6), ("n2", 2))
     assert said(nodes) == ["a step is taken once"]
 
 
@@ -1355,6 +1458,50 @@ def test_a_repair_leaves_no_replica_without_what_was_acknowledged(written_by, fa
     seen.repaired(nodes["n4"], ring, before)  # no replica
     assert said(nodes) == []
     seen.repaired(nodes["n1"], ring, before)
+    assert said(nodes) == breaches
+
+
+PULLS = ["who joins pulls the schema of the others"]
+
+
+def rows_of_a_keyspace():
+    changes = SchemaRows()
+    changes.merge([RowChange("k", ("keyspaces",), {"name": (1, "k")})])
+    return changes.changes()
+
+
+@pytest.mark.parametrize(
+    ("what", "after_s", "breaches"),
+    [
+        ("nothing", 16, PULLS),
+        ("nothing", 14, []),
+        ("it has it", 16, []),
+        ("another version", 16, []),
+        ("a fault", 16, []),
+        ("another server", 16, []),
+        ("not heard", 16, []),
+    ],
+)
+def test_who_joins_has_the_schema_of_one_that_it_hears_after_a_while(what, after_s, breaches):
+    nodes = nodes_named(NAMES)
+    gossip = SimpleNamespace(peers_alive=lambda: [] if what == "not heard" else ["n1"])
+    nodes["n3"].server = SimpleNamespace(gossip=gossip)
+    nodes["n1"].server = SimpleNamespace(version=1)
+    nodes["n1"].disk.schema.merge(rows_of_a_keyspace())
+    if what == "it has it":
+        nodes["n3"].disk.schema.merge(rows_of_a_keyspace())
+    seen = RowInvariants(list(nodes.values()), Breaches())
+    seen.awaits_schema(nodes["n3"])
+    nodes["n3"].kernel.heap.now_ns = 8 * S
+    if what == "another version":
+        nodes["n1"].server.version = 2
+    if what == "another server":
+        nodes["n1"].server = SimpleNamespace(version=1, number=2)
+    nodes["n1"].weather = "cut" if what == "a fault" else ""
+    seen.awaits_schema(nodes["n3"])
+    nodes["n1"].weather = ""
+    nodes["n3"].kernel.heap.now_ns = after_s * S
+    seen.awaits_schema(nodes["n3"])
     assert said(nodes) == breaches
 
 
