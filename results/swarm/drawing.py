@@ -113,7 +113,7 @@ _HELD_UP_S: Final = 4
 _VERBS_AT_REPAIRS: Final = ("cut", "cut", "pause", "kill")
 _PASSAGES_OF_REPAIRS: Final = 40
 """Passages of a step of streams among which a fault falls: each repair streams every range of the node twice or more."""
-_SILENT_FOR_S: Final = (4, 12, 12)
+_SILENT_FOR_S: Final = (4, 4, 12)
 """A range is waited for for ten seconds."""
 _VARIANTS_MOST: Final = 6
 """Variants that a workload of races takes in turn."""
@@ -305,7 +305,7 @@ def _broken_off(draws: Draws, plan: Plan) -> Plan:
         return plan
     steps = [step for step in _ring_steps_of(plan.system) if "/stream/" in step]
     verb, step, passage = stream.pick(_VERBS_AT_REPAIRS), stream.pick(steps), 1 + stream.below(_PASSAGES_OF_REPAIRS)
-    where = f":{stream.pick(plan.node_names)}"
+    where = "" if stream.chance(0.6) else f":{stream.pick(plan.node_names)}"
     own = {
         f"{verb}.at": f"{step}@{passage}{where}",
         "fault.seconds": str(stream.pick(_SILENT_FOR_S)),

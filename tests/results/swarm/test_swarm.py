@@ -179,6 +179,32 @@ def test_a_replication_factor_is_to_change_while_the_ring_of_6_0_does():
     assert not meanwhile(SCYLLA, range(120_000, 120_500))
 
 
+def test_later_storms_of_rows_have_other_levels_that_meet():
+    assert not any("read-consistency" in plan_of_seed(seed, (FIVE,)).options for seed in range(119_700, 120_000))
+    plans = [plan_of_seed(seed, (FIVE,)) for seed in range(120_000, 120_500)]
+    drawn = {
+        (plan.options["consistency"], plan.options["read-consistency"])
+        for plan in plans
+        if "read-consistency" in plan.options
+    }
+    assert drawn
+    assert all("ALL" in levels for levels in drawn)
+
+
+def test_later_repairs_are_broken_off_half_of_the_time():
+    def resized(seeds):
+        return [plan for seed in seeds if (plan := plan_of_seed(seed, (SCYLLA,))).nemeses == ("rf-change",)]
+
+    assert not any("fault.seconds" in plan.options for plan in resized(range(119_700, 120_000)))
+    plans = resized(range(120_000, 120_400))
+    broken_off = [plan for plan in plans if "fault.seconds" in plan.options]
+    assert 0 < len(broken_off) < len(plans)
+    for plan in broken_off:
+        plan.check_options()
+        (place,) = (text for name, text in plan.options.items() if name.endswith(".at"))
+        assert place.startswith("group0/stream/")
+
+
 def test_a_ring_that_does_not_change_is_not_asked_to():
     assert not any({*plan_of_seed(seed, ("simulated:cassandra-1.1",)).nemeses} & {*CHANGES} for seed in range(100))
 
