@@ -43,6 +43,12 @@ MAY_STAY_VALID: Mapping[str, Sequence[str]] = {
         *("question and answer put: value changed", "question and answer txn: w in a transaction: another value"),
     ),
     "a transaction may have asked for less": ("question and answer txn: r in a transaction: gone",),
+    "no write lies between the two write times, so that the deletion is what it says": (
+        "question and answer delete-rows: lts changed",
+    ),
+    "a batch writes to the same tables, in whatever order they are named and however often": (
+        *("question and answer batch: tables.… out of order", "question and answer batch: tables.… nobody asked"),
+    ),
     "no other id is like it": ("answer generate: * changed", "answer generate:  changed"),
 }
 """Reason → classes."""

@@ -167,7 +167,7 @@ def _checked(rows: Mapping[int, Sequence[int]], level: str, worker: int) -> _Cal
             some = list(places)
             runs[-1] += [some[0], len(some), lts] if lts else []
     asked = {"first": 0, "count": len(rows), "consistency": level}
-    answer = {"rows": sum(sum(some[1::3]) for some in runs), "runs": runs}
+    answer = {**asked, "rows": sum(sum(some[1::3]) for some in runs), "runs": runs}
     return _Call("check-rows", asked, answer, worker=worker)
 
 
