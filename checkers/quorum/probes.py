@@ -2,7 +2,8 @@
 
 A coordinator that is a replica answers a read at ONE from its own data (the recipes see to that), and any other one from a
 replica's. So at least as many nodes show a value as replicas hold it; where every node is a replica, as many. An acknowledged put is on
-the number of replicas of its level from the moment it is acknowledged, whatever hints and repairs still do, so no wait is needed.
+the number of replicas of its level from the moment it is acknowledged, whatever hints and repairs still do, so no wait is needed. Where every
+node is a replica, one that shows an older value after the restart than before is a doubt: a log that is not synced may lose what was written last.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from schemaquake.checkers.quorum.factors import FactorSeries, Moment
 from schemaquake.checkers.quorum.latest import Latest
 from schemaquake.checkers.quorum.operations import NOTHING, Operations
 from schemaquake.checkers.quorum.versions import Versions
+from schemaquake.harness.counts import counted
 from schemaquake.harness.model.verdict import Doubt
 
 __all__ = ["Probed", "UnderReplicated", "find_under_replicated"]
@@ -111,9 +113,41 @@ def find_under_replicated(operations: Operations, order: Versions, notes: Notes,
         for phase, put in _find_unseen_puts(operations, groups, owed, nodes=nodes)
         if (phase, int(operations.key[put])) not in certain
     ]
-    return Probed(
-        found=found, doubts=[*_describe_undecided(undecided), *_describe_unseen(operations, lost)], judged=judged
-    )
+    forgotten = _find_forgotten(operations, order, groups) if copies >= nodes else []
+    doubts = [
+        *_describe_undecided(undecided),
+        *_describe_unseen(operations, lost),
+        *_describe_forgotten(operations, forgotten),
+    ]
+    return Probed(found=found, doubts=doubts, judged=judged)
+
+
+def _find_forgotten(
+    operations: Operations, order: Versions, groups: Sequence[_Group]
+) -> Sequence[tuple[str, int, int]]:
+    """Find (node, probe, later probe) where a replica shows an older value after the restart than it showed before."""
+    before = {
+        (key, node): probe for phase, key, probes in groups if phase == PHASES[0] for node, probe in probes.items()
+    }
+    return [
+        (node, before[key, node], probe)
+        for phase, key, probes in groups
+        if phase != PHASES[0]
+        for node, probe in probes.items()
+        if (key, node) in before
+        and order.high[operations.version[probe]] < order.low[operations.version[before[key, node]]]
+    ]
+
+
+def _describe_forgotten(operations: Operations, forgotten: Sequence[tuple[str, int, int]]) -> Iterator[Doubt]:
+    if forgotten:
+        node, earlier, later = forgotten[0]
+        keys = tuple(dict.fromkeys(operations.keys[operations.key[probe]] for _, _, probe in forgotten))
+        text = (
+            f"{counted(len(forgotten), 'replica shows', 'replicas show')} an older value after the restart than before it: {node} by op "
+            f"{operations.index[earlier]} and op {operations.index[later]}"
+        )
+        yield Doubt("undecided", text, keys)
 
 
 def _find_unseen_puts(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
@@ -329,6 +329,31 @@ def test_a_value_on_two_replicas_is_what_quorum_promised() -> None:
 def test_a_later_value_stands_for_the_one_it_replaced() -> None:
     lines = [*put(0, "n1", 10, 12, 7), *put(0, "n1", 20, 29, 8, kind="info"), SETTLED]
     assert judge(*lines, *probes({"n1": (7, 11_000), "n2": (8, 21_000), "n3": (None, None)})).valid is True
+
+
+def test_a_replica_that_shows_an_older_value_after_the_restart_than_before_is_doubted() -> None:
+    written = [*put(0, "n1", 10, 12, 7), *put(0, "n1", 20, 22, 8)]
+    all_new = {"n1": (8, 21_000), "n2": (8, 21_000), "n3": (8, 21_000)}
+    restarted = '@1800 -- info phase {"phase": "final-restarted", "state": "begins"}'
+
+    def judge_ends(before: dict[str, Any], after: dict[str, Any], *, booted: Sequence[str] = ()) -> Verdict:
+        again = [line.replace("@9", "@19") for line in probes(after)]
+        return judge(*booted, *written, SETTLED, *probes(before), restarted, *again)
+
+    for older in ((7, 11_000), (None, None)):
+        verdict = judge_ends(all_new, all_new | {"n3": older})
+        (doubt,) = verdict.doubts
+        assert (verdict.valid, doubt.kind, doubt.objects) == ("unknown", "undecided", ("k.q/1",))
+        assert doubt.text.startswith("1 replica shows an older value after the restart than before it: n3 by op ")
+        assert judge_ends(all_new | {"n3": older}, all_new).valid is True, "a hint or a repair came later"
+        assert judge_ends(all_new | {"n3": older}, all_new | {"n3": older}).valid is True
+        gone = judge_ends(all_new, {"n1": (8, 21_000), "n2": (8, 21_000)})
+        assert gone.valid is not False, "n3 did not answer"
+        four = [
+            f'@2 -- n{n} info node-start {{"phase": "boot", "served": true, "seconds": 0.001}}' for n in range(1, 5)
+        ]
+        text = [d.text for d in judge_ends(all_new, all_new | {"n3": older}, booted=four).doubts]
+        assert not any("than before it" in one for one in text), "n3 may be no replica"
 
 
 def test_an_acknowledged_put_that_no_read_shows_any_more_is_doubted() -> None:
