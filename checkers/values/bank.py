@@ -1,8 +1,8 @@
 """Bank: the total of all accounts never changes.
 
 Judges, key by key, every answered `read` of all balances (`{account: balance}`), where there are `transfer`s.
-A transfer that names other things than the others, or an account that no read shows, is a doubt. So is a balance that changes by more than
-all transfers of the account can have moved that began before it was read.
+A transfer that names other things than the others, or an account that no read shows, is a doubt. So is a balance that no transfers can have
+made of what the account began with by the other reads.
 Finds: `wrong-total`, `negative-balance`. Source: the bank test of the field (Kingsbury): snapshot isolation.
 """
 
@@ -109,34 +109,45 @@ def _find_strange(transfers: Sequence[PairedOperation], reads: Sequence[PairedOp
 def _find_unmoved(
     key: str | None, calls: Iterable[PairedOperation], reads: Sequence[PairedOperation]
 ) -> Iterator[Doubt]:
-    """Yield a doubt for the first read that shows a balance which no transfers can have made of those read before.
+    """Yield a doubt for the first read of which no transfers can have made what it shows of what the account began with by the reads before.
 
-    Whatever order they had, each transfer moved its amount once or not at all. Not judged where one does not say what it moves.
+    Whatever order they had, each transfer moved its amount once or not at all. So what the account began with is a balance less some of the
+    transfers that had begun by then, and the same for all reads. Not judged where a transfer does not say what it moves.
     """
     transfers = [call for call in calls if call.f == "transfer" and call.type != "fail"]
     accounts = {account for read in reads for account in read.value}
     if not all(_says_what_it_moves(transfer, accounts) for transfer in transfers):
         return
-    moved: Counter[str] = Counter()
-    seen: dict[str, tuple[int, int]] = {}
+    taken, given = Counter[str](), Counter[str]()
+    starts: dict[str, tuple[int, int]] = {}
     begun = deque(sorted(transfers, key=lambda one: one.invoked))
     for read in sorted(reads, key=lambda one: one.completed or 0):
         while begun and begun[0].invoked < (read.completed or 0):
-            asked = begun.popleft().argument
-            for account in {str(asked["from"]), str(asked["to"])}:
-                moved[account] += abs(asked["amount"])
+            for account, amount in _list_moves(begun.popleft()):
+                (given if amount > 0 else taken)[account] += amount
         for account, balance in read.value.items():
             if type(balance) is not int:
                 continue
-            low, high = seen.get(account, (balance, balance))
-            low, high = seen[account] = min(low, balance), max(high, balance)
-            if high - low > moved[account]:
+            low, high = balance - given[account], balance - taken[account]
+            least, most = starts.get(account, (low, high))
+            starts[account] = max(least, low), min(most, high)
+            if low > most or high < least:
                 text = (
-                    f"op {read.index} shows {balance} in account {account}, which had between {low} and {high}, and all transfers of it that "
-                    f"began before moved {moved[account]}"
+                    f"op {read.index} shows {balance} in account {account}, which by the transfers that had begun started with {_span(low, high)}, "
+                    f"and by the reads before with {_span(least, most)}"
                 )
                 yield Doubt("undecided", text, list_objects(key))
                 return
+
+
+def _list_moves(transfer: PairedOperation) -> Sequence[tuple[str, int]]:
+    """List what a transfer adds to each account; below zero: what it takes."""
+    giver, taker, amount = str(transfer.argument["from"]), str(transfer.argument["to"]), transfer.argument["amount"]
+    return [] if giver == taker else [(giver, -amount), (taker, amount)]
+
+
+def _span(low: int, high: int) -> str:
+    return str(low) if low == high else f"{low} to {high}"
 
 
 def _says_what_it_moves(transfer: PairedOperation, accounts: Collection[str]) -> bool:

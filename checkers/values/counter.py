@@ -4,7 +4,8 @@ Judges, key by key, `add` (an integer), `increment` and `decrement` (by one, or 
 A read lies between the sum of the additions that were answered before it began and of those that may have taken effect
 before it ended; subtractions the other way round. In O(n log n): cumulative sums and binary search. A read whose level promises
 nothing (`schemaquake.checkers.values.data_calls`) may miss additions: nothing that may have happened before it is certain. One that misses
-some where only a disk that was taken away, or a change of the replication, may explain it is a doubt.
+some where only a disk that was taken away, or a change of the replication, may explain it is a doubt. So is a read that lacks additions, or has
+some again, that an earlier read showed otherwise whose replicas it shares: what that one read it repaired.
 Finds: `counter-out-of-bounds`. Source: the counter test of the field (Kingsbury).
 """
 
@@ -25,7 +26,7 @@ from schemaquake.checkers.findings.argument import Argument, label
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.findings.tally import Tally
-from schemaquake.checkers.values.data_calls import Levels, group_calls_by_key, list_answered, list_objects
+from schemaquake.checkers.values.data_calls import Levels, ReadKind, group_calls_by_key, list_answered, list_objects
 from schemaquake.harness.counts import counted
 from schemaquake.harness.errors import HistoryError
 from schemaquake.harness.model.records import Records
@@ -84,6 +85,11 @@ class Counter:
                     f"{levels.excuse(excused[0])} before may explain it"
                 )
                 tally.doubt(Doubt("undecided", text, list_objects(key)))
+            backward = bounds.find_backward()
+            if backward is not None:
+                earlier, read = backward
+                text = f"op {read.index} read {read.value} after op {earlier.index} had read {earlier.value}, and no additions in between can have made that of it"
+                tally.doubt(Doubt("undecided", text, list_objects(key)))
             out_of_bounds += len(wrong)
             reads += len(bounds.reads)
             additions += len(calls) - len(bounds.reads)
@@ -128,6 +134,7 @@ class _Bounds:
         ended = np.array([call.completed if call.type == "ok" else _NEVER for call in possible], np.int64)
         read_from = np.array([read.invoked for read in self.reads], np.int64)
         read_to = np.array([read.completed for read in self.reads], np.int64)
+        self._read_from, self._read_to = read_from, read_to
         parts = np.maximum(amounts, 0), np.minimum(amounts, 0)
         # Intervals are closed: an addition that ends in the instant in which a read begins need not precede it.
         surely = [_sums(ended, part, read_from, "left") for part in parts]
@@ -137,11 +144,52 @@ class _Bounds:
         self.lowest, self.highest = start + owed * surely[0] + possibly[1], start + possibly[0] + owed * surely[1]
         below = self.values < start + surely[0] + possibly[1]
         above = self.values > start + possibly[0] + surely[1]
+        self._levels = levels
+        self._surely, self._possibly = [owed * part for part in surely], possibly
+        self._is_wrong = (self.values < self.lowest) | (self.values > self.highest)
         self._excused = excused & (below | above) & (self.lowest <= self.values) & (self.values <= self.highest)
 
     def list_excused(self) -> Sequence[PairedOperation]:
         """List the reads that would be out of bounds if no disk had been taken away and no replica moved before."""
         return [self.reads[at] for at in np.flatnonzero(self._excused)]
+
+    def find_backward(self) -> tuple[PairedOperation, PairedOperation] | None:
+        """Find a read that contradicts one which had ended before it began, and of which it must have all that this one had; None: there is none.
+
+        Additions that the earlier one surely had do not explain a difference, all others that had begun by then may.
+        """
+        # A sum that is out of bounds contradicts the additions; what it does to other reads tells nothing more.
+        ended = [at for at in np.argsort(self._read_to, kind="stable").tolist() if not self._is_wrong[at]]
+        first = 0
+        least: dict[ReadKind | None, int] = {}
+        most: dict[ReadKind | None, int] = {}
+        for at in np.argsort(self._read_from, kind="stable").tolist():
+            while first < len(ended) and self._read_to[ended[first]] < self._read_from[at]:
+                self._note_extremes(ended[first], least, most)
+                first += 1
+            if self._is_wrong[at]:
+                continue
+            for earlier in {*least.values(), *most.values()}:
+                if self._contradict(earlier, at) and self._levels.shares_sight(self.reads[at], self.reads[earlier]):
+                    return self.reads[earlier], self.reads[at]
+        return None
+
+    def _note_extremes(self, at: int, least: dict[ReadKind | None, int], most: dict[ReadKind | None, int]) -> None:
+        """Keep, of each kind of reads, the one that says most of how low later ones may be, and the one that says most of how high."""
+        kind = self._levels.kind(self.reads[at])
+        if kind not in least or self._rest(at, 1) > self._rest(least[kind], 1):
+            least[kind] = at
+        if kind not in most or self._rest(at, 0) < self._rest(most[kind], 0):
+            most[kind] = at
+
+    def _rest(self, at: int, part: int) -> int:
+        """Return what a read shows beyond the additions of one sign that it surely had."""
+        return int(self.values[at]) - int(self._surely[part][at])
+
+    def _contradict(self, earlier: int, later: int) -> bool:
+        lowest = self._rest(earlier, 1) + int(self._possibly[1][later])
+        highest = self._rest(earlier, 0) + int(self._possibly[0][later])
+        return not lowest <= self.values[later] <= highest
 
     def report(self, key: str | None, at: int, count: int, operations: OperationLines) -> Anomaly:
         read = self.reads[at]

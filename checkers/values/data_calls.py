@@ -127,6 +127,23 @@ class Levels:
         ended = read.invoked if read.completed is None else read.completed
         return bool(self._evidence.notes.losses.around(ended, ended).begun)
 
+    def shares_sight(self, read: PairedOperation, earlier: PairedOperation) -> bool:
+        """Return whether a read shares a replica with an earlier one, which repaired what it asked; True where reads do not say their levels.
+
+        A read promises nothing of the kind once replicas may have come to lack what was repaired. Raises HistoryError for an unknown level.
+        """
+        kind, before = self.kind(read), self.kind(earlier)
+        if kind is None or before is None:
+            return kind == before
+        undisturbed = self.is_steady(read) and not self.is_after_loss(read) and self.is_ring_steady(read)
+        return undisturbed and self.owes_sight(read.key, kind, before)
+
+    def is_ring_steady(self, read: PairedOperation) -> bool:
+        """Return whether no operation on the ring had begun before the read ended: no node was joining, leaving or moving."""
+        ended = read.invoked if read.completed is None else read.completed
+        changing = (one for one in self._evidence.notes.operations if one.becomes and not one.takes_down)
+        return all(one.invoked > ended for one in changing)
+
     def _meet(self, key: str | None, one: Asked, other: Asked) -> bool:
         copies = self._copies_of(key)
         return any((copies.first or copies).ways(one, other))

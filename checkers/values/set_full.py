@@ -4,7 +4,8 @@ Judges, key by key, `add` of one element and `read` of all of them (a list). For
 it was *known* (its add was answered, or a read showed it), the last read that showed it, and the last that did not.
 Finds: `lost-element`, `stale-element` (only where a read must be fresh), `duplicated-element`, `unexpected-element`. A read
 must be fresh where its level and that of the additions share a replica (`schemaquake.checkers.values.data_calls`): then it shows
-every element whose add was acknowledged before it began. A read *owes* an element if its level shares a replica with that of the element's
+every element whose add was acknowledged before it began. A late element that only an earlier read with a replica in common had shown is a
+doubt: that read repaired what it asked. A read *owes* an element if its level shares a replica with that of the element's
 acknowledged add, or with an earlier read that shows it; where reads do not say their levels, each owes all that was known before. A late element, and
 no lost one, is a doubt where a disk that was taken away explains it, or a change of the replication factor that was asked for before the read ended.
 Source: CASSANDRA-12126 and the set tests of the field (Kingsbury).
@@ -135,6 +136,9 @@ class _Element:
     lacking: int | None = None  # position of the last read that began after it was known and lacks it
     shown: int | None = None  # position of the last read that shows it
     missed: int | None = None  # position of the last read that lacks it although it was owed to it
+    unseen: int | None = (
+        None  # position of the last read that lacks it although an earlier one had repaired a replica of it
+    )
     excused: int | None = None  # position of the last read that lacks it and would owe it, but for a lost disk
 
     @property
@@ -224,6 +228,8 @@ class _Timeline:
         owing = self._mask_owing_additions(element) & ~showing
         element.missed = _last(owing & self._debts.undisturbed)
         element.excused = _last(owing & self._debts.excused)
+        repaired = self._mask_owing_sights(showing) & ~showing
+        element.unseen = _last(repaired & self._debts.undisturbed & self._debts.steady_ring)
 
     def _settle_gone(self, element: _Element, showing: _Mask) -> str:
         """Return the outcome of an element that the last reads lack, and set the read that lost it."""
@@ -241,6 +247,11 @@ class _Timeline:
         assert element.known is not None
         owing = self._debts.unsaid & (self._invoked > element.known)
         owing |= self._mask_owing_additions(element)
+        return owing | self._mask_owing_sights(showing)
+
+    def _mask_owing_sights(self, showing: _Mask) -> _Mask:
+        """Find the reads that began after one was answered that shows the element, and share a replica with it."""
+        owing = np.zeros(len(self.reads), bool)
         for kind, is_of_kind in self._debts.kinds():
             ends = self._ends[showing & is_of_kind]
             if len(ends):
@@ -299,7 +310,9 @@ class _Timeline:
         gone = [(one.value, one.lacking) for one in elements if one.outcome == "undecided" and one.lacking is not None]
         late = [one for one in elements if one.outcome == "stale" and one.missed is None]
         excused = [(one.value, one.excused) for one in late if one.excused is not None]
+        unseen = [(one.value, one.unseen) for one in late if one.unseen is not None]
         for found, why in (
+            (unseen, "that op {} lacks had been shown by an earlier read, which repaired the replicas that it asked"),
             (gone, "that the last reads lack, as op {}, may be lost: no read that owed it came after"),
             (excused, "that op {} owed but lacks: {} before may explain it"),
         ):
@@ -419,6 +432,8 @@ class _Debts:
         is_moved[is_moved] = always[self._numbers[is_moved]]
         self.excused: _Mask = (is_steady & is_after_loss) | is_moved
         """Reads before which a disk was taken away, or the replication changed to one by which their levels promise as much."""
+        self.steady_ring: _Mask = np.array([levels.is_ring_steady(read) for read in reads], bool)
+        """Reads that ended before any node began to join, leave or move: what a read repairs, it does not send to a node that joins."""
         self._to_additions: dict[str | None, _Mask] = {}
         self._to_sights: dict[ReadKind, _Mask] = {}
 
