@@ -65,6 +65,7 @@ def find_strange_members(evidence: Evidence) -> Iterator[str]:
     yield from shapes
     if not shapes and noted:
         yield from _find_changed_members(evidence, noted)
+        yield from _find_shared_host_ids(evidence, noted)
         yield from _find_strange_host_ids(evidence, noted)
         yield from _find_unknown_host_ids(evidence, noted)
         yield from _find_unstable(evidence, noted)
@@ -169,6 +170,22 @@ def _changes_by(evidence: Evidence, note: Mapping[str, Any]) -> list[TopologyCha
             outcome = None if row["type"] == "invoke" else row["type"]
             found[value["operation"]] = TopologyChange(becomes=value["becomes"], outcome=outcome)
     return list(found.values())
+
+
+def _find_shared_host_ids(evidence: Evidence, noted: Sequence[Note]) -> Iterator[str]:
+    """Yield the host ids that notes give two nodes, also one after the other: a server draws its own.
+
+    A node that takes another one's place may take its host id, too: up to 2.2 it does.
+    """
+    bearers: dict[str, set[str]] = {}
+    for _, value in noted:
+        for node, member in value["members"].items():
+            if member["host_id"] is not None:
+                bearers.setdefault(member["host_id"], set()).add(node)
+    together = [set(value["becomes"]) for _, value in _operations(evidence)]
+    for host_id, nodes in sorted(bearers.items()):
+        if len(nodes) > 1 and not any(nodes <= concerned for concerned in together):
+            yield f"the notes of the members give {listing(sorted(nodes))} one host id, {host_id}"
 
 
 def _find_strange_host_ids(evidence: Evidence, noted: Sequence[Note]) -> Iterator[str]:

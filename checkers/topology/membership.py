@@ -42,6 +42,8 @@ _MEMBERS: Final = frozenset({"normal", "leaving"})
 _JOINED: Final = "JOINED"
 _FORGETS_S: Final = 60
 """How long (s) after a replacement gossip may list the node that was replaced: half a quarantine of 60 s by default, and the noise of a busy machine."""
+_READ_S: Final = 10
+"""How long (s) a reading may go on that was begun while its node was a member."""
 _LONGER: Final = 1.5
 _SPARE_S: Final = 60.0
 """By how much (a part, and s) an attempt may exceed its limit: a command that is given up has to be ended, and a machine may be busy."""
@@ -77,7 +79,8 @@ class Membership:
             *_list_changed_members(case),
             *_list_doubles(case),
         )
-        tally.doubt(*_list_answers_of_the_gone(case), *_list_returns(case), *_list_lingering(case))
+        tally.doubt(*_list_answers_of_the_gone(case), *_list_answers_of_the_absent(case))
+        tally.doubt(*_list_returns(case), *_list_lingering(case))
         for account in case.read:
             tally.judge(*_judge_account(case, account))
         tally.judge(*_judge_agreement(case))
@@ -283,28 +286,58 @@ def _list_changed_members(case: _Case) -> Iterator[Doubt]:
 
 
 def _list_answers_of_the_gone(case: _Case) -> Iterator[Doubt]:
-    """Yield a doubt for each node that answered a client after an operation by which it left had been acknowledged."""
+    """Yield a doubt for each node that answered a client, or showed its schema, after an operation by which it left had been acknowledged."""
     gone = {
         node: operation
         for operation in case.operations
         for node, state in operation.becomes.items()
         if state in GONE and operation.outcome == "ok" and case.of(node)[-1] is operation
     }
-    history = case.evidence.history
     for node, operation in gone.items():
         assert operation.completed is not None
-        later = pc.and_(pc.equal(history["node"], node), pc.greater(history["time"], operation.completed))
-        asked = history.filter(pc.and_(later, pc.greater_equal(history["process"], 0)))
-        begun: dict[int, int] = {}
-        answered: list[int] = []
-        for row in asked.select(["index", "process", "type"]).to_pylist():
-            if row["type"] == "invoke":
-                begun[row["process"]] = row["index"]
-            elif row["type"] == "ok" and row["process"] in begun:
-                answered.append(begun[row["process"]])
+        left = f"its {operation.f} was acknowledged (op {operation.index})"
+        answered = [index for index, begun, _ in _list_answers(case, node) if begun > operation.completed]
         if answered:
-            text = f"{node} answered {len(answered)} requests of clients that began after its {operation.f} was acknowledged (op {operation.index})"
+            text = f"{node} answered {len(answered)} requests of clients that began after {left}"
             yield Doubt("undecided", f"{text}; the first is op {answered[0]}")
+        late = [time for time in _list_readings(case, node) if time > operation.completed + _READ_S * S]
+        if late:
+            yield Doubt("undecided", f"{node} showed its schema {late[0] / S:.3f} s into the run, after {left}")
+
+
+def _list_answers_of_the_absent(case: _Case) -> Iterator[Doubt]:
+    """Yield a doubt for each node that answered a client, or showed its schema, before any operation was to make it a member."""
+    for node, state in case.evidence.notes.membership.initial.items():
+        if state != "absent":
+            continue
+        begun = min((operation.invoked for operation in case.of(node)), default=None)
+        answered = [index for index, _, ended in _list_answers(case, node) if begun is None or ended < begun]
+        if answered:
+            text = f"{node} answered {len(answered)} requests of clients before it was asked to join"
+            yield Doubt("undecided", f"{text}; the first is op {answered[0]}")
+        early = [time for time in _list_readings(case, node) if begun is None or time < begun]
+        if early:
+            text = f"{node} showed its schema {early[0] / S:.3f} s into the run, before it was asked to join"
+            yield Doubt("undecided", text)
+
+
+def _list_answers(case: _Case, node: str) -> Iterator[tuple[int, int, int]]:
+    """Yield (index, invocation, completion in ns) of the requests of clients that a node answered."""
+    history = case.evidence.history
+    asked = history.filter(pc.and_(pc.equal(history["node"], node), pc.greater_equal(history["process"], 0)))
+    begun: dict[int, tuple[int, int]] = {}
+    for row in asked.select(["index", "process", "type", "time"]).to_pylist():
+        if row["type"] == "invoke":
+            begun[row["process"]] = row["index"], row["time"]
+        elif row["type"] == "ok" and row["process"] in begun:
+            yield *begun[row["process"]], row["time"]
+
+
+def _list_readings(case: _Case, node: str) -> Sequence[int]:
+    """List when (ns) a node answered with its version of the schema, in order."""
+    rows = case.evidence.observations
+    is_own = pc.and_(pc.equal(rows["node"], node), pc.equal(rows["kind"], "version"))
+    return sorted(rows.filter(pc.and_(is_own, pc.is_null(rows["error"])))["time"].to_pylist())
 
 
 def _list_returns(case: _Case) -> Iterator[Doubt]:

@@ -143,6 +143,26 @@ def test_what_a_ring_may_note_is_not_strange(lines: list[str]) -> None:
     assert strange(*lines) == []
 
 
+def test_two_nodes_of_one_host_id_are_strange_unless_one_takes_the_place_of_the_other() -> None:
+    left = members(n1=NORMAL, n2=("left", "left"), n3=NORMAL)
+    left["n3"]["host_id"] = "id-n2"
+    lines = [note(1, "boot", THREE), note(40_000, "heal", left), note(60_000, "restart", left)]
+    shared = "the notes of the members give n2 and n3 one host id, id-n2"
+    assert shared in strange(*lines, *operation())
+    for became, found in (({"n2": "replaced", "n3": "normal"}, False), ({"n1": "normal", "n3": "normal"}, True)):
+        texts = strange(
+            *lines, *(line.replace('{"n3":"normal"}', orjson.dumps(became).decode()) for line in operation())
+        )
+        assert (shared in texts) is found
+    unnamed = deepcopy(THREE)
+    for member in unnamed.values():
+        member["host_id"] = None
+    assert (
+        strange(*(note(at, moment, unnamed) for at, moment in ((1, "boot"), (40_000, "heal"), (60_000, "restart"))))
+        == []
+    )
+
+
 def test_a_host_id_that_was_not_known_is_learnt() -> None:
     unknown = deepcopy(THREE)
     unknown["n1"]["host_id"] = None

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import orjson
+import pyarrow as pa
 import pytest
 from histories import judged
 from ring_accounts import ADDRESS, NODES, account, member, noted, registered
 
 from schemaquake.checkers.topology.membership import Membership
+from schemaquake.harness.model.records import OBSERVATIONS, Records
 
 START = noted("boot", {"n1": "normal", "n2": "normal", "n3": "normal", "n4": "absent"})
 FOUNDERS = ("n1", "n2", "n3")
@@ -437,6 +439,53 @@ def test_a_node_that_left_and_answers_clients_is_in_doubt():
     assert verdict([*unknown, *request("n3", 250)], all_say(FOUNDERS)).valid is True
     back = operation("bootstrap", {"n3": "normal"}, number=1, ms=300, ends_ms=400)
     assert verdict([*LEAVES, *back, *request("n3", 450)], all_say(FOUNDERS)).valid is True
+
+
+def test_a_node_that_answers_clients_before_it_was_asked_to_join_is_in_doubt():
+    others = all_say(NODES)
+    for legal in (
+        request("n4", 250),
+        request("n4", 90, ends_ms=110),
+        request("n4", 50, outcome="fail"),
+        request("n4", 50, outcome="info"),
+        request("n3", 50),
+    ):
+        assert verdict([*JOINS, *legal], others).valid is True
+    result = verdict([*JOINS, *request("n4", 50), *request("n4", 60, process=6)], others)
+    assert (result.valid, [doubt.kind for doubt in result.doubts]) == ("unknown", ["undecided"])
+    assert "n4 answered 2 requests of clients before it was asked to join; the first is op " in result.doubts[0].text
+    never = verdict(request("n4", 250), all_say(FOUNDERS))
+    assert "n4 answered 1 requests of clients before it was asked to join" in never.doubts[0].text
+
+
+def readings(events, accounts, node, ms, *, error=None):
+    """Judge a run in which a node was asked for its schema while the run went on."""
+    records = judged([START, *events], accounts)
+    seen = dict.fromkeys(OBSERVATIONS.names) | {
+        "time": ms * 1_000_000, "phase": "running", "node": node, "sample": 1, "kind": "version", "id": "v", "error": error
+    }  # fmt: skip
+    rows = pa.Table.from_pylist([*records.observations.to_pylist(), seen], schema=OBSERVATIONS)
+    return Membership().check(Records.of(records.history, rows), limit_s=5)
+
+
+@pytest.mark.parametrize(
+    ("events", "members", "node", "ms", "text"),
+    [
+        pytest.param(JOINS, NODES, "n4", 50, "before it was asked to join", id="before it joins"),
+        pytest.param(JOINS, NODES, "n4", 150, None, id="while it joins"),
+        pytest.param(JOINS, NODES, "n3", 50, None, id="a founder"),
+        pytest.param([], FOUNDERS, "n4", 50, "before it was asked to join", id="it never joins"),
+        pytest.param(LEAVES, ("n1", "n2"), "n3", 150, None, id="before it has left"),
+        pytest.param(LEAVES, ("n1", "n2"), "n3", 10_000, None, id="the reading may have begun before"),
+        pytest.param(LEAVES, ("n1", "n2"), "n3", 10_201, "after its decommission was acknowledged", id="long after"),
+        pytest.param(operation("decommission", {"n3": "left"}, "fail"), FOUNDERS, "n3", 10_201, None, id="it stays"),
+    ],
+)
+def test_a_node_that_shows_its_schema_while_it_is_no_member_is_in_doubt(events, members, node, ms, text):
+    assert readings(events, all_say(members), node, ms, error="refused").doubts == ()
+    result = readings(events, all_say(members), node, ms)
+    assert [text in doubt.text for doubt in result.doubts] == ([] if text is None else [True])
+    assert result.valid == (True if text is None else "unknown")
 
 
 def test_a_node_that_is_shown_again_after_it_had_left_is_in_doubt():
