@@ -43,9 +43,11 @@ from schemaquake.checkers.topology.row_states import (
     FlawKind,
     Owed,
     find_disowned,
+    find_forgotten,
     judge_reading,
     owed_copies,
 )
+from schemaquake.harness.counts import counted
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict
@@ -110,7 +112,7 @@ class ReplicaSets:
         tally.doubt(*_list_contradictions(case))
         for phase in PHASES:
             tally.judge(*_judge_copies(case, phase))
-        tally.add(*_judge_owners(case))
+        tally.judge(*_judge_owners(case))
         return tally.verdict(
             writes=sum(len(one.writes) for one in case.partitions.values()),
             checks=len(case.checks),
@@ -432,11 +434,11 @@ def _list_contradictions(case: _Case) -> Iterator[Doubt]:
         yield Doubt("undecided", f"{text}; the first is partition {partitions[0]}")
 
 
-def _judge_owners(case: _Case) -> Iterator[Anomaly]:
+def _judge_owners(case: _Case) -> Iterator[Anomaly | Doubt]:
     """Yield a finding if a node that is no replica answered, after the restart, with what no replica had any more.
 
     Replicas told what they held themselves before the restart, under the same placement. A write that may not have been synced when
-    its nodes were killed accuses nobody.
+    its nodes were killed accuses nobody. A replica that shows less than it showed before is a doubt: when it got a row is not known.
     """
     restart = case.evidence.notes.began("restart")
     before, after = (_place(case, phase) for phase in PHASES)
@@ -447,6 +449,7 @@ def _judge_owners(case: _Case) -> Iterator[Anomaly]:
     probes = {phase: [c for c in case.checks if c.level == "ONE" and case.phase_of(c) == phase] for phase in PHASES}
     first, last = (_gather(probes[phase]) for phase in PHASES)
     found: list[tuple[Partition, str, frozenset[str], Disowned]] = []
+    forgotten: list[tuple[int, str, int]] = []
     for number, partition in case.partitions.items():
         if partition.key is None or number not in first or number not in last:
             continue
@@ -457,12 +460,19 @@ def _judge_owners(case: _Case) -> Iterator[Anomaly]:
             for w in partition.writes
             if w.acknowledged is not None and w.acknowledged < restart - _SYNCED_WITHIN_NS
         )
+        for node in sorted(replicas & first[number].keys() & last[number].keys() if replicas == again else ()):
+            rows = find_forgotten(partition, last[number][node], first[number][node])
+            forgotten += [(number, node, row) for row in rows]
         for node in sorted(last[number].keys() - replicas if replicas == again else ()):
             disowned = find_disowned(partition, last[number][node], first[number], replicas, kept=kept)
             if disowned is not None:
                 found.append((partition, node, replicas, disowned))
     if found:
         yield _report_owners(case, found)
+    if forgotten:
+        number, node, row = forgotten[0]
+        text = f"replicas show {counted(len(forgotten), 'row')} after the restart as older than before it, or no more; the first: {node} row {row} of partition {number}"
+        yield Doubt("undecided", text)
 
 
 def _report_owners(case: _Case, found: Sequence[tuple[Partition, str, frozenset[str], Disowned]]) -> Anomaly:

@@ -11,7 +11,7 @@ is what CEP-21 asks of the quorums of every two epochs that are in use.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -21,7 +21,7 @@ from schemaquake.checkers.topology.bulk_writes import BulkWrite, Partition
 from schemaquake.harness.descriptors.functions import Longs
 from schemaquake.harness.descriptors.runs import spread_runs
 
-__all__ = ["Disowned", "Flaw", "FlawKind", "find_disowned", "judge_reading", "owed_copies"]
+__all__ = ["Disowned", "Flaw", "FlawKind", "find_disowned", "find_forgotten", "judge_reading", "owed_copies"]
 
 FlawKind: TypeAlias = Literal["missed", "undeleted", "stale", "unwritten"]
 """A row that must be there and is not; one that was deleted; one that must have been overwritten; one of no write."""
@@ -163,3 +163,18 @@ def find_disowned(
         return None
     row = int(np.argmax(wrong))
     return Disowned(int(wrong.sum()), row, int(now[row]), int(least[row]))
+
+
+def find_forgotten(partition: Partition, shown: list[int], held: list[int]) -> Sequence[int]:
+    """Find the rows that a replica shows itself with an earlier write time than it had shown before, or no more.
+
+    A row that is absent was deleted, if any later deletion may have covered it.
+    """
+    now, before = (spread_runs(runs, partition.rows) for runs in (shown, held))
+    deleted_by = np.zeros(partition.rows, np.int64)
+    for write in partition.writes:
+        if write.deletes and not write.refused:
+            deleted_by[write.rows] = np.maximum(deleted_by[write.rows], write.lts)
+    gone = np.where(now > 0, now < before, deleted_by < before)
+    rows: list[int] = np.flatnonzero(gone & (before > 0)).tolist()
+    return rows

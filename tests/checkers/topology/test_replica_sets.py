@@ -436,6 +436,42 @@ def doubts(*parts):
     return [doubt.text for doubt in verdict(*parts).doubts]
 
 
+THREE = ("n1", "n2", "n3")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "writes", "rows"),
+    [
+        pytest.param(NEWER, NEWER, OVERWRITTEN, 0, id="the same"),
+        pytest.param(NEWER, ALL, OVERWRITTEN, 10, id="older rows"),
+        pytest.param(NEWER, [], OVERWRITTEN, 10, id="no rows"),
+        pytest.param(NEWER, [0, 7, 2], OVERWRITTEN, 3, id="some rows are gone"),
+        pytest.param(ALL, NEWER, OVERWRITTEN, 0, id="newer rows, by a hint or a repair"),
+        pytest.param([], ALL, OVERWRITTEN, 0, id="rows that it lacked"),
+        pytest.param(
+            NEWER, [], [*OVERWRITTEN, write(3, ms=30, f="delete-rows", outcome="info")], 0, id="a deletion came"
+        ),
+        pytest.param(
+            NEWER, [], [*OVERWRITTEN, write(3, ms=30, count=4, f="delete-rows", outcome="info")], 6, id="of four"
+        ),
+        pytest.param(
+            NEWER, [], [*OVERWRITTEN, write(3, ms=30, f="delete-rows", outcome="fail")], 10, id="it was refused"
+        ),
+        pytest.param(
+            NEWER, ALL, [*OVERWRITTEN, write(3, ms=30, f="delete-rows", outcome="info")], 10, id="not to older ones"
+        ),
+    ],
+)
+def test_a_replica_that_shows_less_after_the_restart_than_before_is_a_doubt(before, after, writes, rows):
+    held, again = dict.fromkeys(THREE, NEWER) | {"n3": before}, dict.fromkeys(THREE, NEWER) | {"n3": after}
+    result = verdict(*writes, probes(held), RESTART, probes(again, ms=50000, phase="restarted"))
+    texts = [doubt.text for doubt in result.doubts if "as older than before it" in doubt.text]
+    assert (result.anomalies, len(texts)) == ((), bool(rows))
+    if rows:
+        counted = f"replicas show {rows} rows after the restart as older than before it, or no more; the first: n3 row "
+        assert texts[0].startswith(counted)
+
+
 @pytest.mark.parametrize(
     ("asked", "answer"),
     [
