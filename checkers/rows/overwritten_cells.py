@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.findings.argument import Argument
@@ -24,15 +23,12 @@ from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.rows.row_contents import find_ambiguous, list_exact_types
 from schemaquake.checkers.rows.row_fates import MatchedRow, TableRows, overlaps
 from schemaquake.checkers.rows.row_operations import consistency_of, looked_up
-from schemaquake.checkers.rows.same_values import same_value
+from schemaquake.checkers.rows.same_values import is_null, same_value
 from schemaquake.harness.counts import counted
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.verdict import Anomaly, Doubt
 
 __all__ = ["find_outdated_on_the_way", "find_overwritten"]
-
-_NULLS: Final[tuple[JSON, ...]] = (None, [], {})
-"""What deletes a cell when it is written: to a server, an empty collection is null."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +124,7 @@ def _later_writes(rows: TableRows, matched: MatchedRow, column: str) -> Iterator
     """Yield the acknowledged writes and deletes of a cell whose effect the read must show, as nothing can have undone them."""
     for insert in matched.inserts:
         is_written = insert.type == "ok" and column in insert.argument["row"]
-        if is_written and rows.forgets_deletes and insert.argument["row"][column] in _NULLS:
+        if is_written and rows.forgets_deletes and is_null(insert.argument["row"][column]):
             continue
         is_owed = insert.entirely_before(matched.read) and rows.must_meet(insert, matched.read)
         if is_written and is_owed and not (rows.may_be_gone(insert) or rows.may_be_dropped(column, insert)):

@@ -13,7 +13,7 @@ import orjson
 
 from schemaquake.harness.model.operation import JSON
 
-__all__ = ["is_comparable", "same_value"]
+__all__ = ["is_comparable", "is_null", "same_value"]
 
 # Types whose values a server may return in another spelling or precision than they were written in, or may change itself.
 _INEXACT: Final = re.compile(
@@ -26,13 +26,18 @@ def is_comparable(cql_type: str) -> bool:
     return _INEXACT.search(cql_type) is None
 
 
+def is_null(written: JSON) -> bool:
+    """Check that writing this value deletes the cell."""
+    return written in (None, [], {})
+
+
 def same_value(read: JSON, written: JSON, *, cql_type: str, nulls_match: bool = False) -> bool:
     """Check that `read` can be the undamaged value `written`.
 
     `nulls_match`: a null, also of a single field, may stand for anything, as on a replica that is behind.
     """
     if read is None:
-        return nulls_match or written in (None, [], {})
+        return nulls_match or is_null(written)
     if isinstance(read, dict) and isinstance(written, dict):
         return all(
             same_value(read.get(name), written.get(name), cql_type=cql_type, nulls_match=nulls_match)

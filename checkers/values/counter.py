@@ -75,7 +75,7 @@ class Counter:
                 text = f"{counted(len(lacking), 'read')} found no counter that had been added to before, the first of them op {lacking[0].index}"
                 tally.doubt(Doubt("undecided", text, list_objects(key)))
             bounds = _Bounds(calls, self.start, levels)
-            wrong = np.flatnonzero((bounds.values < bounds.lowest) | (bounds.values > bounds.highest))
+            wrong = np.flatnonzero(bounds.is_wrong)
             for at in wrong:
                 tally.find("counter-out-of-bounds", partial(bounds.report, key, int(at), len(wrong), operations))
             excused = bounds.list_excused()
@@ -146,7 +146,7 @@ class _Bounds:
         above = self.values > start + possibly[0] + surely[1]
         self._levels = levels
         self._surely, self._possibly = [owed * part for part in surely], possibly
-        self._is_wrong = (self.values < self.lowest) | (self.values > self.highest)
+        self.is_wrong = (self.values < self.lowest) | (self.values > self.highest)
         self._excused = excused & (below | above) & (self.lowest <= self.values) & (self.values <= self.highest)
 
     def list_excused(self) -> Sequence[PairedOperation]:
@@ -159,7 +159,7 @@ class _Bounds:
         Additions that the earlier one surely had do not explain a difference, all others that had begun by then may.
         """
         # A sum that is out of bounds contradicts the additions; what it does to other reads tells nothing more.
-        ended = [at for at in np.argsort(self._read_to, kind="stable").tolist() if not self._is_wrong[at]]
+        ended = [at for at in np.argsort(self._read_to, kind="stable").tolist() if not self.is_wrong[at]]
         first = 0
         least: dict[ReadKind | None, int] = {}
         most: dict[ReadKind | None, int] = {}
@@ -167,7 +167,7 @@ class _Bounds:
             while first < len(ended) and self._read_to[ended[first]] < self._read_from[at]:
                 self._note_extremes(ended[first], least, most)
                 first += 1
-            if self._is_wrong[at]:
+            if self.is_wrong[at]:
                 continue
             for earlier in {*least.values(), *most.values()}:
                 if self._contradict(earlier, at) and self._levels.shares_sight(self.reads[at], self.reads[earlier]):

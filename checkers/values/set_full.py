@@ -136,9 +136,7 @@ class _Element:
     lacking: int | None = None  # position of the last read that began after it was known and lacks it
     shown: int | None = None  # position of the last read that shows it
     missed: int | None = None  # position of the last read that lacks it although it was owed to it
-    unseen: int | None = (
-        None  # position of the last read that lacks it although an earlier one had repaired a replica of it
-    )
+    unseen: int | None = None  # position of the last read that lacks it although an earlier one repaired a replica
     excused: int | None = None  # position of the last read that lacks it and would owe it, but for a lost disk
 
     @property

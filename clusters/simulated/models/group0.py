@@ -59,7 +59,7 @@ from schemaquake.clusters.simulated.messages import Failure, Message
 from schemaquake.clusters.simulated.models.invariants import Breaches, GroupInvariants, RingInvariants
 from schemaquake.clusters.simulated.models.raft import ENTRIES_MOST, Log, Machine, Member, Raft, Role
 from schemaquake.clusters.simulated.models.requests import Requests
-from schemaquake.clusters.simulated.models.row_invariants import RowInvariants
+from schemaquake.clusters.simulated.models.row_invariants import RowInvariants, looked_at
 from schemaquake.clusters.simulated.models.serving import misses_drop, serve_schema, server_of, time_id
 from schemaquake.clusters.simulated.models.steps import numbered
 from schemaquake.clusters.simulated.models.tables import answer_from_tables, founding_topology
@@ -481,9 +481,7 @@ class Group0:
     def reshape(self, node: Node, verb: TopologyVerb, *, about: str | None, argument: str | None) -> Steps:
         """Carry out a change of the ring that an operator asked this node for. Raises ServerSaid."""
         steps = self._coordinator.reshape(node, verb, about=about, argument=argument)
-        if self._rows is not None and verb == "repair":
-            steps = self._rows.look_at_repair(node, steps)
-        yield from steps
+        yield from looked_at(self._rows, node, verb, steps)
         if verb == "decommission":
             life = _life(node)
             life.has_left = True

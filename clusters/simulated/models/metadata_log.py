@@ -51,7 +51,7 @@ from schemaquake.clusters.simulated.models.commit_rules import CommitRules
 from schemaquake.clusters.simulated.models.invariants import Breaches, LogInvariants
 from schemaquake.clusters.simulated.models.paxos_log import PaxosLog, Slot
 from schemaquake.clusters.simulated.models.requests import Requests
-from schemaquake.clusters.simulated.models.row_invariants import RowInvariants
+from schemaquake.clusters.simulated.models.row_invariants import RowInvariants, looked_at
 from schemaquake.clusters.simulated.models.sequences import ADVANCE, CANCEL, PREPARE, Sequences, after_sequence
 from schemaquake.clusters.simulated.models.serving import misses_drop, serve_schema
 from schemaquake.clusters.simulated.models.steps import numbered
@@ -346,7 +346,7 @@ class MetadataLog:
         if verb == "reconfigure":
             return self.commit(node, _RECONFIGURE, int(argument or 3), limit_ns=_DDL_LIMIT_NS)
         steps = self._sequences.reshape(node, verb, about=about, argument=argument)
-        return steps if self._rows is None or verb != "repair" else self._rows.look_at_repair(node, steps)
+        return looked_at(self._rows, node, verb, steps)
 
     def _pause(self, node: Node, *, is_paused: bool) -> Steps:
         yield Sleep(node.kernel.cost_ns(1 * MS, 20 * MS))

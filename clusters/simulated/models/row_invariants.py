@@ -33,9 +33,10 @@ from schemaquake.clusters.simulated.models.invariants import Breaches, has_cente
 from schemaquake.clusters.simulated.ring import Copies, RingView, token_of, total_of
 from schemaquake.clusters.simulated.schema.definitions import Schema, Table
 from schemaquake.clusters.simulated.topology import SeatState, Topology, Transfer, former_of
+from schemaquake.harness.model.topology import TopologyVerb
 from schemaquake.harness.units import S
 
-__all__ = ["Floor", "RowInvariants"]
+__all__ = ["Floor", "RowInvariants", "looked_at"]
 
 _ANY_QUORUM: Final = frozenset({"QUORUM", "ALL"})
 _COUNTS: Final[Mapping[str, int]] = {"ONE": 1, "LOCAL_ONE": 1, "TWO": 2, "THREE": 3}
@@ -492,3 +493,8 @@ def _reaches(deleted_us: int, cells: Mapping[str, tuple[int, Any]], stamps: _Sta
     return deleted_us >= stamps.deleted_us and all(
         deleted_us >= us or (column in cells and cells[column][0] >= us) for column, us in stamps.cells.items()
     )
+
+
+def looked_at(rows: RowInvariants | None, node: Node, verb: TopologyVerb, steps: Steps) -> Steps:
+    """Return the steps of an operation on a node; those of a repair are looked at, if anybody looks."""
+    return steps if rows is None or verb != "repair" else rows.look_at_repair(node, steps)

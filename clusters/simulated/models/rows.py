@@ -46,7 +46,7 @@ from schemaquake.clusters.simulated.models.gossiped_ring import GossipedRing
 from schemaquake.clusters.simulated.models.invariants import Breaches
 from schemaquake.clusters.simulated.models.merging import Order, Pulls, id_of_its_past, log_failed_merge, recheck
 from schemaquake.clusters.simulated.models.requests import Requests
-from schemaquake.clusters.simulated.models.row_invariants import RowInvariants
+from schemaquake.clusters.simulated.models.row_invariants import RowInvariants, looked_at
 from schemaquake.clusters.simulated.models.schema_invariants import MergeInvariants
 from schemaquake.clusters.simulated.models.serving import drop_files, misses_drop, serve_schema, time_id
 from schemaquake.clusters.simulated.models.steps import numbered
@@ -258,8 +258,7 @@ class Rows:
     def reshape(self, node: Node, verb: TopologyVerb, *, about: str | None, argument: str | None) -> Steps:
         """Carry out a change of the ring that an operator asked this node for. Raises ServerSaid."""
         steps = self._ring.reshape(node, verb, about=about, argument=argument)
-        rows = self._ring.rows
-        return steps if rows is None or verb != "repair" else rows.look_at_repair(node, steps)
+        return looked_at(self._ring.rows, node, verb, steps)
 
     # ── a start ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
