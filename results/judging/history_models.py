@@ -152,6 +152,8 @@ def checker_of(model: str, *, checker: str | None, options: ModelOptions) -> Che
 
 def _refuse_unknown_levels(checker: str, options: ModelOptions) -> None:
     """Raise PlanError for a consistency model that the checker does not know, which would else be the crash of a check."""
+    if not options.consistency_models:  # nothing is loaded to look at what was not asked for
+        return
     if checker in {"list-append", "rw-register"}:
         from schemaquake.checkers.elle.models import model as look_up  # noqa: PLC0415 - as in `_checker`
     elif checker == "weak-isolation":
