@@ -135,6 +135,8 @@ class _Image(NamedTuple):
     rows: list[RowChange]
     history: dict[str, _State]
     board: Board | None
+    begun: str
+    """As `_Kept.begun`."""
 
 
 @dataclass(slots=True)
@@ -148,6 +150,8 @@ class _Kept:
     history: dict[str, _State] = field(default_factory=dict)
     """By id, oldest first."""
     last_us: int = 0
+    begun: str = ""
+    """The state whose rows the tables have, or a part of them, while the history has not got it; empty: none."""
     board: Board | None = None
     """The topology; None: none was looked at yet."""
     since: int = 0
@@ -398,6 +402,7 @@ class Group0:
         yield Sync()
         if not (is_remembered or self._is_next(node, command)):
             return  # a snapshot that has it came meanwhile
+        kept.begun = command.new_id
         node.disk.schema.merge(command.rows)
         self._load(node, command)
         yield G7B
@@ -422,6 +427,7 @@ class Group0:
         kept = _kept(node)
         kept.history[command.new_id] = _State(command.new_us, command.new_id, command.text)
         kept.last_us = max(kept.last_us, command.new_us)
+        kept.begun = ""
         server_of(node).epoch = kept.last_us
 
     def _load(self, node: Node, command: Command) -> None:
@@ -449,7 +455,7 @@ class Group0:
             self._raft.invariants.begins_after(node, role.log)
 
     def _present(self, node: Node) -> _Image:
-        return _Image(node.disk.schema.changes(), dict(_kept(node).history), _kept(node).board)
+        return _Image(node.disk.schema.changes(), dict(_kept(node).history), _kept(node).board, _kept(node).begun)
 
     def _image(self, node: Node) -> _Image:
         """Return the node's present tables; in a design with `short-snapshot` those of its first snapshot."""
@@ -459,7 +465,9 @@ class Group0:
         """Take another node's tables over. Rows merge; states that this node alone has stay in its history."""
         kept = _kept(node)
         node.disk.schema.merge(image.rows)
-        is_ahead = kept.history.keys() <= image.history.keys()
+        kept.begun = "" if kept.begun in image.history else kept.begun
+        # A command that either has begun to carry out is in its tables, and not in its history yet.
+        is_ahead = kept.history.keys() <= image.history.keys() and not (kept.begun or image.begun)
         states = sorted({**kept.history, **image.history}.values())
         kept.history = {state.id: state for state in states}
         if states:

@@ -353,9 +353,32 @@ def test_a_command_that_a_snapshot_overtakes_is_not_carried_on(waits):
     steps = group._carry_out(node, Command(5, 6, f"{6:032x}", (), "CREATE"))
     for _ in range(waits):
         next(steps)
-    group._take_over(node, _Image([], states, None), 9)
+    group._take_over(node, _Image([], states, None, ""), 9)
     ends(steps)
     assert (node.server.version.int, node.disk.state.last_us, node.server.epoch, seen) == (9, 9, 9, [])
+
+
+@pytest.mark.parametrize(
+    ("own", "theirs", "is_looked_at"), [("", "", True), ("8", "", False), ("", "8", False), ("6", "", True)]
+)
+def test_tables_that_have_a_part_of_the_next_command_are_held_against_none(own, theirs, is_looked_at):
+    group, node = group_on(last_us=5, begun=own)
+    node.server.serve = lambda *_: None
+    seen = []
+    group._raft.invariants = SimpleNamespace(
+        serves=lambda *_: None, carried_out=lambda _node, state, _tables: seen.append(state)
+    )
+    group._take_over(node, _Image([], {"6": _State(6, "6" * 32, "CREATE")}, None, theirs), 9)
+    assert seen == ["6" * 32] * is_looked_at
+
+
+def test_a_command_is_begun_until_the_history_has_it():
+    group, node = group_on(last_us=5)
+    node.server.serve = lambda *_: None
+    steps = group._carry_out(node, Command(5, 6, f"{6:032x}", (), "CREATE"))
+    begun = [node.disk.state.begun for _ in steps]
+    assert begun == ["", "", f"{6:032x}", f"{6:032x}"]
+    assert (node.disk.state.begun, list(node.disk.state.history)) == ("", [f"{6:032x}"])
 
 
 def test_a_node_that_has_left_the_group_leads_no_more():
