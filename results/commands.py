@@ -37,7 +37,6 @@ from schemaquake.harness.cli.options import (
     OwnDistribution,
     ResumeAnalysis,
     Runs,
-    Systems,
     Verbose,
     Workload,
     end_after_operations,
@@ -47,6 +46,7 @@ from schemaquake.harness.cli.options import (
     random_seed,
     restart_of_nodes,
     settling_limit,
+    systems_to_compare,
     time_of_main_phase,
 )
 from schemaquake.harness.cli.sections import (
@@ -355,7 +355,7 @@ def _demo(
     *,
     seed: Annotated[int, random_seed()] = 1,
     races: Annotated[int, number_of_races()] = 3,
-    system: Systems = None,
+    system: Annotated[list[str] | None, systems_to_compare(", ".join(_DEMO_SYSTEMS))] = None,
     runs: Runs = Path("runs"),
     engine: Engine = "auto",
     as_json: AsJson = False,

@@ -41,7 +41,6 @@ __all__ = [
     "OwnDistribution",
     "ResumeAnalysis",
     "Runs",
-    "Systems",
     "Verbose",
     "Workload",
     "clusters_at_once",
@@ -53,6 +52,7 @@ __all__ = [
     "random_seed",
     "restart_of_nodes",
     "settling_limit",
+    "systems_to_compare",
     "time_budget_of",
     "time_of_main_phase",
 ]
@@ -129,16 +129,19 @@ JudgeAgain = Annotated[
 
 # ── systems and clusters ─────────────────────────────────────────────────────────────────────────────────────────────
 
-Systems = Annotated[
-    list[str] | None,
-    typer.Option(
+
+def systems_to_compare(default: str) -> Any:
+    """Return the option that names systems, and says which are compared if it is not given."""
+    return typer.Option(
         "--system",
         metavar=SYSTEM,
         help="System to compare (schemaquake list systems); may be repeated.",
+        show_default=default,
         autocompletion=complete_systems,
         rich_help_panel=CLUSTER,
-    ),
-]
+    )
+
+
 OwnDistribution = Annotated[
     Path | None,
     typer.Option(

@@ -14,11 +14,12 @@ import signal
 import sys
 from collections import Counter
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
+from schemaquake.harness.atomic import write_bytes
 from schemaquake.harness.console import configure_logging, progress, stderr
 from schemaquake.harness.errors import EnvironmentLacks, ExitCode, NotApplicable, SchemaquakeError
 from schemaquake.harness.faults.client_requests import ClientRequests
@@ -79,13 +80,9 @@ def main() -> int:
 
 def _note_end(path: Path, outcome: dict[str, JSON]) -> None:
     """Write how the run ended, whole or not at all; where there is no room for it, on standard error."""
-    draft = path.with_name(f".{path.name}")
     try:
-        draft.write_bytes(dump_sealed(outcome))
-        draft.replace(path)
+        write_bytes(path, dump_sealed(outcome))
     except OSError as error:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
         end = outcome["error"] or "the run was completed"
         stderr().print(f"schemaquake: cannot write {path}: {error.strerror or error}; {end}", markup=False)
 

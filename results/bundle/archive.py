@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from schemaquake.harness.atomic import write_bytes
 from schemaquake.harness.errors import HistoryError, PlanError
-from schemaquake.results.store.atomic import write_bytes
 
 __all__ = ["SUFFIX", "Archive", "Limits", "open_archive", "write_archive"]
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from schemaquake.harness.atomic import write_bytes
 from schemaquake.harness.errors import EnvironmentLacks, PlanError
-from schemaquake.results.store.atomic import write_bytes
 
 __all__ = ["SIGNATURE", "Signature", "check_signature", "sign"]
 

@@ -101,11 +101,15 @@ class Corpus:
     def add(self, paths: Iterable[str], *, batch: int = BATCH) -> Iterator[Added]:
         """Add the runs at and below some paths that are not there yet, or have changed, and yield each batch that was committed.
 
-        Raises PlanError if a path is not there, or the folder has other files.
+        Raises PlanError if a path is not there, no run lies there, or the folder has other files.
         """
         self._refuse_other_folders()
+        paths = list(paths)
+        found = find_sources(self.session, paths)
+        if not found:
+            raise PlanError(f"no run, bundle or sweep lies at or below {', '.join(paths)}")
         known, digests = self._known()
-        sources = [source for source in find_sources(self.session, paths) if (source.place, source.stamp) not in known]
+        sources = [source for source in found if (source.place, source.stamp) not in known]
         for some in divided(sources, batch):
             added = self._add(some, digests)
             if added is not None:

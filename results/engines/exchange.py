@@ -227,7 +227,7 @@ class _Within(Generic[Message, Answer]):
 def _draft(path: Path) -> Iterator[Path]:
     """Yield a temporary path that replaces `path` when the block ends, whole or not at all: a task may be killed and retried.
 
-    The files need not survive a power cut, so unlike `schemaquake.results.store.atomic` it does not wait for the disk.
+    The files need not survive a power cut, so unlike `schemaquake.harness.atomic` it does not wait for the disk.
     """
     draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
     try:

@@ -9,6 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from schemaquake.harness.atomic import replacing
 from schemaquake.harness.errors import HistoryError, PlanError
 from schemaquake.harness.history.lean_mops import narrow, widen
 from schemaquake.harness.model.protocols import HistoryFormat
@@ -18,7 +19,6 @@ from schemaquake.results.formats.compression import is_compressed, open_content,
 from schemaquake.results.formats.notations import ELLE_JSON, Notation
 from schemaquake.results.formats.op_maps import LEAN_RAW, RAW, Malformed, Names, Rows
 from schemaquake.results.formats.sequence import sequenced
-from schemaquake.results.store.atomic import replacing
 from schemaquake.results.store.examination import examine
 from schemaquake.results.store.parquet_options import parquet_options
 from schemaquake.results.store.regrouping import stretches

@@ -20,13 +20,13 @@ from schemaquake.harness.cli.options import (
     JudgeAgain,
     Options,
     Runs,
-    Systems,
     Verbose,
     clusters_at_once,
     kind_of_cluster,
     number_of_nodes,
     random_seed,
     settling_limit,
+    systems_to_compare,
     time_budget_of,
 )
 from schemaquake.harness.cli.sections import CLUSTER, COMPARE, WORKLOADS, add_command
@@ -87,7 +87,7 @@ def register(app: typer.Typer) -> None:
 def _grid(
     context: typer.Context,
     *,
-    system: Systems = None,
+    system: Annotated[list[str] | None, systems_to_compare(", ".join(_SYSTEMS))] = None,
     cells: Annotated[
         str,
         typer.Option(

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from schemaquake.harness.atomic import write_bytes
 from schemaquake.harness.errors import HistoryError
 from schemaquake.harness.wait import pause_for
 from schemaquake.results.grid.facts import BatchFacts, refused
@@ -21,7 +22,6 @@ from schemaquake.results.grid.schedule import GridSchedule
 from schemaquake.results.grid.tally import GridCell, cells_table, tally
 from schemaquake.results.matrix.machine import KEPT_FREE_MB, available_mb
 from schemaquake.results.runs.separate_run import SeparateRun
-from schemaquake.results.store.atomic import write_bytes
 from schemaquake.results.store.store import write_table
 from schemaquake.workloads.statements.meetings import Meeting
 

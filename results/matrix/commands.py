@@ -22,7 +22,6 @@ from schemaquake.harness.cli.options import (
     JudgeAgain,
     Options,
     Runs,
-    Systems,
     Verbose,
     clusters_at_once,
     end_after_operations,
@@ -33,6 +32,7 @@ from schemaquake.harness.cli.options import (
     random_seed,
     restart_of_nodes,
     settling_limit,
+    systems_to_compare,
     time_budget_of,
     time_of_main_phase,
 )
@@ -75,7 +75,7 @@ def register(app: typer.Typer) -> None:
 
 def _matrix(
     *,
-    system: Systems = None,
+    system: Annotated[list[str] | None, systems_to_compare("those of --quick or --full")] = None,
     workload: Annotated[
         list[str] | None,
         typer.Option(

@@ -18,12 +18,12 @@ from typing import Any, Final, Protocol
 
 import orjson
 
+from schemaquake.harness.atomic import write_bytes
 from schemaquake.harness.console import configure_logging
 from schemaquake.harness.errors import NotApplicable, SchemaquakeError
 from schemaquake.harness.model.plan import Plan
 from schemaquake.results.matrix.facts import JUDGE_LIMIT_S, facts_of, refused
 from schemaquake.results.runs.execution import carry_out
-from schemaquake.results.store.atomic import write_bytes
 
 __all__ = ["answer", "main"]
 

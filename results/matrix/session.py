@@ -11,6 +11,7 @@ from typing import Literal
 
 import orjson
 
+from schemaquake.harness.atomic import write_bytes
 from schemaquake.harness.model.protocols import Demands
 from schemaquake.results.matrix.assembly import matrix_of
 from schemaquake.results.matrix.conducting import Ending, conduct
@@ -24,7 +25,6 @@ from schemaquake.results.matrix.recorded import write_runs
 from schemaquake.results.matrix.schedule import Schedule
 from schemaquake.results.matrix.tables import write_tables
 from schemaquake.results.matrix.tally import Matrix
-from schemaquake.results.store.atomic import write_bytes
 
 __all__ = ["Session"]
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from rich.console import Console
 
+from schemaquake.harness.atomic import make_wanted_folder, write_bytes
 from schemaquake.harness.console import stderr
 from schemaquake.harness.errors import ExitCode, SchemaquakeError
 from schemaquake.harness.model.plan import Plan
@@ -28,7 +29,6 @@ from schemaquake.results.report.comparison import (
 from schemaquake.results.report.from_store import material_of
 from schemaquake.results.report.terminal import print_comparison as print_table
 from schemaquake.results.runs.execution import FinishedRun, RecordedRun, conclude_recorded, record, tell_on
-from schemaquake.results.store.atomic import make_wanted_folder, write_bytes
 from schemaquake.results.summary.summarise import read_summary
 
 __all__ = ["Attempt", "ComparedRuns", "compare_runs", "print_comparison", "run_all"]

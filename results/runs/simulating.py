@@ -14,11 +14,11 @@ from schemaquake.harness.cli.options import (
     Nemesis,
     Options,
     Runs,
-    Systems,
     Verbose,
     Workload,
     number_of_nodes,
     random_seed,
+    systems_to_compare,
     time_of_main_phase,
 )
 from schemaquake.harness.cli.sections import RUN, add_command
@@ -52,7 +52,7 @@ def register(app: typer.Typer) -> None:
 def _simulate(
     *,
     seed: Annotated[int, random_seed()] = 1,
-    system: Systems = None,
+    system: Annotated[list[str] | None, systems_to_compare(", ".join(_SYSTEMS))] = None,
     workload: Workload = "racing-ddl",
     nemesis: Nemesis = "none",
     nodes: Annotated[int, number_of_nodes()] = 3,

@@ -15,6 +15,7 @@ import orjson
 from rich.console import Console
 
 from schemaquake.checkers.findings.catalogue import CATALOGUE, counted_by_runs
+from schemaquake.harness.atomic import write_bytes
 from schemaquake.harness.errors import PlanError
 from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.verdict import Anomaly
@@ -28,7 +29,6 @@ from schemaquake.results.shrink.racing_abreast import RacingAbreast
 from schemaquake.results.shrink.shrinking import Shrunk
 from schemaquake.results.shrink.shrunk_run import SHRUNK_FOLDER, ShrunkRun, print_shrunk, write_shrunk
 from schemaquake.results.shrink.suspects import Suspects, read_suspects
-from schemaquake.results.store.atomic import write_bytes
 from schemaquake.results.store.store import Store
 from schemaquake.results.summary.summarise import read_summary
 from schemaquake.results.wording import counted

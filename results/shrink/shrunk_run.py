@@ -12,12 +12,12 @@ from typing import Final
 import orjson
 from rich.console import Console
 
+from schemaquake.harness.atomic import write_bytes
 from schemaquake.results.shrink.candidate import Candidate, statements_of
 from schemaquake.results.shrink.failing_run import FailingRun, failing_run
 from schemaquake.results.shrink.reproduction import reproduction
 from schemaquake.results.shrink.shrinking import Oracle, Shrinking, Shrunk
 from schemaquake.results.shrink.trying import Trying, scenario_of
-from schemaquake.results.store.atomic import write_bytes
 from schemaquake.results.store.store import Store
 from schemaquake.results.wording import counted
 from schemaquake.workloads.races.options import racing_options

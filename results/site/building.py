@@ -16,6 +16,7 @@ import orjson
 
 import schemaquake
 from schemaquake.checkers.findings.catalogue import CATALOGUE, prominence_of
+from schemaquake.harness.atomic import make_wanted_folder
 from schemaquake.harness.errors import PlanError
 from schemaquake.results.corpus.reading import is_corpus
 from schemaquake.results.findings.curation import NOTHING_CURATED, Curation
@@ -38,7 +39,6 @@ from schemaquake.results.site.feed import FeedEntry, render_badge, render_feed
 from schemaquake.results.site.overviews import Overview, overviews_of
 from schemaquake.results.site.records import RunRow, file_name, system_file_name
 from schemaquake.results.site.rendering import icon, render, script, shard, styles
-from schemaquake.results.store.atomic import make_wanted_folder
 from schemaquake.results.store.progress import working_alone
 from schemaquake.results.store.run_folders import find_runs
 from schemaquake.results.wording import counted, days_of, system_name, verdict_name

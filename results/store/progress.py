@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, Self,
 
 import orjson
 
+from schemaquake.harness.atomic import write_bytes
 from schemaquake.harness.errors import HistoryError, PlanError
-from schemaquake.results.store.atomic import write_bytes
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

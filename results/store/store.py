@@ -1,6 +1,6 @@
 """Store: a run's folder as an object. Every file of it has its name, its reader and its writer here.
 
-Files are written whole or not at all (`schemaquake.results.store.atomic`), tables as Parquet with zstd that any tool reads. A missing,
+Files are written whole or not at all (`schemaquake.harness.atomic`), tables as Parquet with zstd that any tool reads. A missing,
 damaged or incomplete file raises a HistoryError or PlanError that says if `schemaquake recover RUN` helps.
 """
 
@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from schemaquake.harness.atomic import replacing, write_bytes
 from schemaquake.harness.errors import DamagedFile, HistoryError, PlanError
 from schemaquake.harness.faults.ledger import FILE_NAME as LEDGER
 from schemaquake.harness.history.gather import gather
@@ -36,7 +37,6 @@ from schemaquake.harness.model.verdict import Verdict
 from schemaquake.harness.run_folder import MARK, refuse_links
 from schemaquake.harness.run_process import still_running
 from schemaquake.harness.sealed_json import dump_sealed, load_sealed, seal_text
-from schemaquake.results.store.atomic import replacing, write_bytes
 from schemaquake.results.store.examination import examine, read_lent, take_examined
 from schemaquake.results.store.groups import read_stretches
 from schemaquake.results.store.judged_by import judged_by

@@ -10,6 +10,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from schemaquake.harness.atomic import write_bytes
 from schemaquake.harness.errors import DamagedFile
 from schemaquake.harness.history.journal import STARTED
 from schemaquake.harness.history.pairing import OPERATIONS
@@ -21,7 +22,6 @@ from schemaquake.harness.sealed_json import dump_sealed, load_sealed
 from schemaquake.results.engines.combination import doubts_of
 from schemaquake.results.findings.grouping import Grouped, group_anomalies
 from schemaquake.results.mode import mode_of
-from schemaquake.results.store.atomic import write_bytes
 from schemaquake.results.store.store import Store, read_table
 from schemaquake.results.summary.run_summary import (
     SUMMARY_SCHEMA,

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import orjson
 
+from schemaquake.harness.atomic import write_bytes
 from schemaquake.harness.errors import HistoryError, SchemaquakeError
 from schemaquake.harness.model.plan import Plan
 from schemaquake.results.runs.execution import carry_out
@@ -22,7 +23,6 @@ from schemaquake.results.shrink.failing_run import FailingRun
 from schemaquake.results.shrink.shrinking import BudgetSpent, Measured
 from schemaquake.results.shrink.shrunk_run import shrunk_run
 from schemaquake.results.shrink.trying import plan_of, scenario_of
-from schemaquake.results.store.atomic import write_bytes
 from schemaquake.results.swarm.one_seed import findings_in, row_of
 from schemaquake.results.swarm.reducing import reduced
 

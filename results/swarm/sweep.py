@@ -15,10 +15,10 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from schemaquake.harness.atomic import make_wanted_folder, write_bytes
 from schemaquake.harness.errors import HistoryError, PlanError
 from schemaquake.harness.model.plan import Plan
 from schemaquake.results.engines.engine import Engine
-from schemaquake.results.store.atomic import make_wanted_folder, write_bytes
 from schemaquake.results.store.store import write_table
 from schemaquake.results.swarm.drawing import plan_of_seed
 from schemaquake.results.swarm.one_seed import row_of

@@ -60,9 +60,9 @@ def _crash_table(
     configure_logging(verbose=verbose)
     # Imported here, because every other command of schemaquake would wait for them.
     from schemaquake.clusters.systems.system import parse_system  # noqa: PLC0415
+    from schemaquake.harness.atomic import write_bytes  # noqa: PLC0415
     from schemaquake.harness.model.plan import Plan  # noqa: PLC0415
     from schemaquake.results.experiments.crash_table.table import render_markdown, rows_of  # noqa: PLC0415
-    from schemaquake.results.store.atomic import write_bytes  # noqa: PLC0415
     from schemaquake.results.store.store import Store  # noqa: PLC0415
 
     if tries < 1:
@@ -95,10 +95,10 @@ def _carry_out(plan: Plan, folder: Path) -> list[Evidence]:
     """Make every try, inside the provider's enclosure. Raises ClusterError if they ended early."""
     # Imported here as well: drivers take half a second to import.
     from schemaquake.clusters.local.provider import LocalProvider  # noqa: PLC0415
+    from schemaquake.harness.atomic import write_bytes  # noqa: PLC0415
     from schemaquake.harness.sealed_json import dump_sealed  # noqa: PLC0415
     from schemaquake.results.experiments.crash_table.experiment import TRIES  # noqa: PLC0415
     from schemaquake.results.experiments.crash_table.table import evidence_of  # noqa: PLC0415
-    from schemaquake.results.store.atomic import write_bytes  # noqa: PLC0415
 
     write_bytes(folder / "plan.json", dump_sealed(plan.to_json()))
     provider = LocalProvider()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from schemaquake.harness.cli.json_output import print_json
-from schemaquake.harness.cli.options import NUMBER, AsJson, OptionsOfSimulation, Systems
+from schemaquake.harness.cli.options import NUMBER, AsJson, OptionsOfSimulation, systems_to_compare
 from schemaquake.harness.cli.sections import MODEL, add_command
 from schemaquake.harness.console import answers, configure_logging, stderr
 from schemaquake.harness.errors import ExitCode, PlanError
@@ -48,7 +48,7 @@ def _explore(
             metavar="SCOPE", help="Changes that meet, such as create-create; may be repeated.", show_default="all"
         ),
     ] = None,
-    system: Systems = None,
+    system: Annotated[list[str] | None, systems_to_compare(", ".join(_SYSTEMS))] = None,
     crash: Annotated[bool, typer.Option("--crash", help="Kill one node and start it again, at every place.")] = False,
     most: Annotated[
         int | None,

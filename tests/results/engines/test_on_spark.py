@@ -178,6 +178,12 @@ def test_every_run_is_in_the_tables_once_and_a_damaged_one_is_a_row_with_the_rea
 
 
 @pytest.mark.long
+def test_a_place_without_a_run_is_named(spark, tmp_path):
+    (tmp_path / "runs").mkdir()
+    with pytest.raises(PlanError, match=f"no run, bundle or sweep lies at or below {tmp_path}/runs$"):
+        list(Corpus(spark, f"file:{tmp_path}/tables").add([f"{tmp_path}/runs"]))
+
+
 def test_questions_are_answered_with_intervals_and_agree_with_the_runs(corpus, runs):
     frames = corpus.frames()
     summaries = [read_summary(Store(runs / name)) for name in (RUN, "held")]

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from schemaquake.harness.atomic import replacing
 from schemaquake.harness.errors import HistoryError, PlanError
 from schemaquake.harness.history.journal import Journal, ObservationJournal, start_clock
 from schemaquake.harness.model.observation import Observation
@@ -18,7 +19,6 @@ from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.records import HISTORY, OBSERVATIONS, plain
 from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict, make_stats
 from schemaquake.harness.run_process import process_start_time
-from schemaquake.results.store.atomic import replacing
 from schemaquake.results.store.store import FILES, Store, read_table
 
 PLAN = Plan(system="cassandra:5.0.9", workloads=("drop-type",), distribution=Path("/opt/cassandra"))
