@@ -392,13 +392,12 @@ class MetadataLog:
             member = node.name if node.name in cms else cms[attempts % len(cms)]
             attempts += 1
             if member == node.name:
-                committed = yield from self._commit_here(node, entry)
+                committed = yield from self._commit_here(node, entry, deadline_ns)
                 if committed is not None:
                     return committed
             elif server.gossip.alive(member) or not life.metadata.cms:
-                answers: Answers = yield server.ask(
-                    [member], "commit", (entry, life.metadata.epoch), need=1, limit_ns=_MEMBER_LIMIT_NS
-                )
+                question = entry, life.metadata.epoch, node.kernel.heap.now_ns + _MEMBER_LIMIT_NS
+                answers: Answers = yield server.ask([member], "commit", question, need=1, limit_ns=_MEMBER_LIMIT_NS)
                 if answers.enough:
                     said, epoch, entries, snapshot = answers.answers[member]
                     if said is not None:
@@ -408,13 +407,16 @@ class MetadataLog:
             yield Sleep(node.kernel.cost_ns(50 * MS, 500 * MS))
         raise ServerSaid("InvalidRequest", f"Could not perform commit after {attempts} attempts. Time remaining: 0ms")
 
-    def _commit_here(self, node: Node, entry: Entry) -> Steps:  # noqa: C901 - the steps k1 to k7, in their order
+    def _commit_here(self, node: Node, entry: Entry, deadline_ns: int) -> Steps:  # noqa: C901 - the steps k1 to k7, in their order
         """Commit an entry on a member; returns its epoch. Raises ServerSaid for one that is refused.
 
-        Returns None if the CMS has no majority, or if the epoch was taken at every try.
+        Returns None if the CMS has no majority, if the epoch was taken at every try, or if nobody waits for it any more: whoever
+        asked may have been refused by another member since, and told its client so.
         """
         life = _life(node)
         for _ in range(_COMMIT_TRIES):
+            if node.kernel.heap.now_ns >= deadline_ns:
+                return None
             yield K1
             yield from self._follow(node, (), None)
             yield K3
@@ -440,6 +442,7 @@ class MetadataLog:
                 raise ServerSaid("InvalidRequest", "Commits are paused, not trying to commit")
             if "pause" in acts:
                 yield Sleep(_HELD_UP_NS)
+                deadline_ns += _HELD_UP_NS  # a rule may hold up a change for longer than one member is waited for
             yield K5
             is_appended = yield from self._append(node, numbered_entry)
             if is_appended is None:
@@ -584,11 +587,11 @@ class MetadataLog:
 
     def _serve_commit(self, node: Node, message: Message) -> Steps:
         """Commit a change for another node, and answer with the entries that it lacks, or with a refusal."""
-        entry, epoch = message.body
+        entry, epoch, deadline_ns = message.body
         said = None
         committed = None
         try:
-            committed = yield from self._commit_here(node, entry)
+            committed = yield from self._commit_here(node, entry, deadline_ns)
         except ServerSaid as refusal:
             said = refusal
         yield K8
