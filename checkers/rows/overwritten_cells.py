@@ -98,8 +98,13 @@ def _in_row(
         if value is None:
             continue
         writers = tuple(insert for insert in inserts if _writes(insert, column, value, cql_type))
+        # A later write of the same value is one of `writers`.
         later = next(
-            (one for one in _later_writes(rows, matched, column) if _replaces(one, writers, column, value, cql_type)),
+            (
+                one
+                for one in _later_writes(rows, matched, column)
+                if all(writer.entirely_before(one) for writer in writers)
+            ),
             None,
         )
         if later is None or not any(insert.type == "ok" for insert in writers):
@@ -134,15 +139,6 @@ def _later_writes(rows: TableRows, matched: MatchedRow, column: str) -> Iterator
         is_deleted = delete.type == "ok" and column in delete.argument["columns"]
         if is_deleted and delete.entirely_before(matched.read) and overlaps(delete, matched.read):
             yield delete
-
-
-def _replaces(
-    later: PairedOperation, writers: Sequence[PairedOperation], column: str, value: JSON, cql_type: str
-) -> bool:
-    """Tell if a write or delete left another value in a cell than these wrote, and began after all of them."""
-    return (later.f != "insert" or not _writes(later, column, value, cql_type)) and all(
-        writer.entirely_before(later) for writer in writers
-    )
 
 
 def _report(rows: TableRows, phase: str, cells: Sequence[_Overwritten]) -> Anomaly:

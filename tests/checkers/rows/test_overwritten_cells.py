@@ -244,3 +244,109 @@ def test_a_read_on_the_way_that_may_show_it_is_none(twin):
     verdict = judge(FIRST, *twin, read(""))
     assert [doubt.text for doubt in verdict.doubts if "had taken away" in doubt.text] == []
     assert verdict.anomalies == ()
+
+
+def test_each_column_of_a_row_is_looked_at():
+    first = insert(1000, '{"k": 1, "v": "a", "c": 3}')
+    null = insert(2000, '{"k": 1, "c": null}', node="n2")
+    over = insert(3000, '{"k": 1, "v": "b"}', node="n2")
+    for steps, shown in (
+        ((first, over), '{"k": 1, "v": "a", "c": 3}'),
+        ((first, null, over), '{"k": 1, "v": "a", "c": null}'),
+    ):
+        (found,) = judge(*steps, read(shown)).anomalies
+        assert (found.type, found.evidence["columns"]) == ("lost-rows", ["v"])
+
+
+def test_of_a_row_only_the_columns_that_a_read_names_are_looked_at():
+    value = '"consistency": "ALL", "phase": "settled", "columns": ["k", "c"], "where": {}'
+    lines = [f"@95000 p95 n3 invoke read-rows k.t {{{value}}}", '@95001 p95 n3 ok {"rows": [{"k": 1, "c": 3}]}']
+    (found,) = judge(FIRST, SECOND, lines).anomalies
+    assert found.evidence["columns"] == ["c"]
+    odd = [line.replace('"c": 3}]', '"c": 5, "odd": 1}]') for line in lines]
+    assert not any(one.type == "lost-rows" for one in judge(FIRST, SECOND, odd).anomalies)
+
+
+def test_where_deletes_are_forgotten_a_null_proves_nothing_and_a_later_value_does():
+    short = change(500, 'alter-options k.t {"options": {"gc_grace_seconds": 1}}')
+    null = insert(2000, '{"k": 1, "c": null}', node="n2")
+    gone = delete(2500, columns='["v"]')
+    (found,) = judge(short, FIRST, null, gone, SECOND, read('{"k": 1, "v": null, "c": 3}')).anomalies
+    assert (found.evidence["columns"], found.evidence["examples"][0]["op"]) == (["c"], 13)
+
+
+def test_a_value_of_which_a_field_is_null_is_one_that_was_written_over():
+    first, later = '{"a": 1, "b": 2}', '{"a": 3, "b": 4}'
+    found = judge_cells(first, later, '{"a": 1, "b": null}', cql_type="u").anomalies
+    assert "overwritten" in [one.evidence["kind"] for one in found]
+    assert "overwritten" not in [
+        one.evidence["kind"] for one in judge_cells(first, later, '{"a": 3, "b": null}', cql_type="u").anomalies
+    ]
+
+
+@pytest.mark.parametrize("outcome", ["info timed out", "fail refused"])
+def test_a_value_that_nobody_acknowledged_is_none_that_was_written_over(outcome):
+    unsure = insert(1000, '{"k": 1, "v": "a", "c": 3}', outcome=outcome)
+    assert [one for one in judge(unsure, SECOND, OLDER).anomalies if one.evidence["kind"] == "overwritten"] == []
+
+
+@pytest.mark.parametrize(
+    "cause",
+    [
+        pytest.param(
+            change(4000, 'delete-row k.t {"where": {"k": 1}, "consistency": "QUORUM"}', outcome="info timed out"),
+            id="perhaps deleted as a whole",
+        ),
+        pytest.param(change(4000, "rename-column k.t c>d", outcome="info timed out"), id="renamed"),
+        pytest.param(delete(4000, outcome="info timed out"), id="perhaps deleted"),
+    ],
+)
+def test_a_write_that_may_have_been_undone_is_not_owed(cause):
+    verdict = judge(FIRST, SECOND, cause, OLDER)
+    assert [one for one in verdict.anomalies if one.evidence.get("kind") == "overwritten"] == []
+
+
+def test_the_report_counts_cells_and_names_all_their_writes():
+    again = insert(1500, '{"k": 1, "c": 3}', node="n2")
+    other = [*insert(1600, '{"k": 2, "v": "b", "c": 4}'), *insert(3500, '{"k": 2, "c": 6}')]
+    shown = '{"k": 1, "v": "a", "c": 3}, {"k": 2, "v": "b", "c": 4}'
+    (found,) = judge(FIRST, again, other[:2], SECOND, other[2:], read(shown), read(shown, at=96_000)).anomalies
+    assert found.evidence["lost"] == 2
+    assert found.ops == (5, 7, 9, 11, 13)
+    assert [(one["op"], one["read_op"]) for one in found.evidence["examples"]] == [
+        (11, 15),
+        (13, 15),
+        (11, 17),
+        (13, 17),
+    ]
+    assert "T1 = op 5:" in found.explanation
+    assert "T2 = op 11:" in found.explanation
+
+
+@pytest.mark.parametrize(
+    "twin",
+    [
+        pytest.param(
+            [FIRST, on_the_way(ROW), change(60_000, WHOLE[0].partition("invoke ")[2])], id="deleted afterwards"
+        ),
+        pytest.param(
+            [FIRST, [WHOLE[0], WHOLE[1].replace("ok", "info timed out")], on_the_way(ROW)], id="perhaps deleted"
+        ),
+        pytest.param(
+            [
+                FIRST,
+                change(2000, 'alter-keyspace k {"replication": {"class": "SimpleStrategy", "replication_factor": 2}}'),
+                WHOLE,
+                on_the_way(ROW),
+            ],
+            id="replicas moved",
+        ),
+        pytest.param(
+            [FIRST, change(2000, 'cql k {"statement": "INSERT INTO k.t (k) VALUES (1)"}'), WHOLE, on_the_way(ROW)],
+            id="free text",
+        ),
+    ],
+)
+def test_a_read_on_the_way_that_may_still_show_it_is_none(twin):
+    verdict = judge(*twin, read(""))
+    assert [doubt.text for doubt in verdict.doubts if "had taken away" in doubt.text] == []
