@@ -28,6 +28,7 @@ from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import listing
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.findings.tally import Tally
+from schemaquake.checkers.run.copied_logs import find_copied_logs
 from schemaquake.checkers.run.log_rules import UNEXPECTED, UNFORESEEN, LogRule, find_rule, list_patterns_below_warning
 from schemaquake.checkers.run.mentions import Mentions
 from schemaquake.checkers.run.starts import starts_at_least, starts_at_most
@@ -81,6 +82,7 @@ class NodeLog:
         entries = [_parse_entry(row) for row in plain(records.logs).to_pylist()]
         tally = Tally(self.name)
         tally.doubt(*_list_missing_logs(evidence.notes, entries))
+        tally.doubt(*(Doubt("incomplete-run", text) for text in find_copied_logs(records.logs, evidence.notes)))
         if not entries and not tally.doubts:
             return Verdict.unknown(self.name, Doubt("nothing-to-judge", "no log of any node"))
         groups: dict[str, tuple[LogRule, list[_Entry]]] = {}

@@ -1,0 +1,94 @@
+"""Logs of servers: one that is a copy of another, or older than that of an earlier start, is a doubt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pytest
+from histories import events
+
+from schemaquake.checkers.evidence.notes import Notes
+from schemaquake.checkers.run.copied_logs import find_copied_logs
+from schemaquake.harness.model.records import LOGS
+
+CLOCK = (
+    '@5 -- info fault-begins {"id": 1, "nemesis": "clock", "nodes": ["n1"], "parameters": {"offsets": {"n1": -3600}}}'
+)
+CUT = '@5 -- info fault-begins {"id": 1, "nemesis": "partition", "nodes": ["n1"]}'
+
+
+def log(node: str, boot: int, *times: str | None, text: str = "line", thread: str | None = "main") -> list[dict]:
+    return [
+        {"node": node, "boot": boot, "line": number, "timestamp": time, "level": "WARN", "thread": thread}
+        | {"message": f"{text} {number}", "stack": None}
+        for number, time in enumerate(times, 1)
+    ]
+
+
+def said(rows: Sequence[dict], history: Sequence[str] = ()) -> list[str]:
+    return list(find_copied_logs(pa.Table.from_pylist(list(rows), schema=LOGS), Notes(events(*history))))
+
+
+def day(*seconds: int) -> list[str]:
+    return [f"2026-11-29 10:00:{second:02},000" for second in seconds]
+
+
+OWN = log("n1", 0, *day(1, 2, 3, 4))
+
+
+def test_logs_of_one_text_and_other_times_are_sound() -> None:
+    assert said([]) == []
+    assert said([*OWN, *log("n2", 0, *day(2, 3, 4, 5)), *log("n1", 1, *day(11, 12, 13, 14))]) == []
+
+
+@pytest.mark.parametrize(("node", "boot"), [("n2", 0), ("n2", 3), ("n1", 1)])
+def test_a_log_that_is_anothers_is_a_copy(node: str, boot: int) -> None:
+    (text,) = said([*OWN, *log(node, boot, *day(1, 2, 3, 4))])
+    assert text == f"the logs of start 0 of n1 and of start {boot} of {node} have 4 lines of one text and one time"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "is_copy"),
+    [
+        pytest.param((1, 2), True, id="two lines are the whole log"),
+        pytest.param((1, 2, 5, 6), True, id="half of the log"),
+        pytest.param((1, 2, 5, 6, 7), True, id="half of the shorter log"),
+        pytest.param((1, 3, 4, 5), False, id="a single line, by chance"),
+        pytest.param((1,), False, id="a single line that is the whole log"),
+    ],
+)
+def test_half_of_a_log_is_no_chance(seconds: Sequence[int], *, is_copy: bool) -> None:
+    assert bool(said([*OWN, *log("n2", 0, *day(*seconds))])) is is_copy
+
+
+def test_a_few_lines_of_long_logs_may_meet() -> None:
+    one, other = day(*range(1, 11)), day(1, 2, *range(20, 28))
+    assert said([*log("n1", 0, *one), *log("n2", 0, *other)]) == []
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(log("n2", 0, *day(1, 2, 3, 4), text="other"), id="other texts"),
+        pytest.param(log("n2", 0, *day(1, 2, 3, 4), thread="gossip"), id="other threads"),
+        pytest.param(log("n2", 0, None, None, None, None), id="lines without times"),
+    ],
+)
+def test_lines_that_are_others_are_no_copy(other: Sequence[dict]) -> None:
+    assert said([*OWN, *other]) == []
+    timeless = log("n1", 0, None, None, None, None)
+    assert said([*timeless, *other]) == []
+
+
+@pytest.mark.parametrize(("history", "is_odd"), [((), True), ((CUT,), True), ((CLOCK,), False)])
+def test_a_later_start_has_a_later_log_unless_clocks_were_moved(history: Sequence[str], *, is_odd: bool) -> None:
+    swapped = [*log("n1", 0, *day(11, 12)), *log("n1", 1, *day(1, 2))]
+    assert said(swapped, history) == (["the log of start 1 of n1 is older than that of start 0"] if is_odd else [])
+
+
+def test_logs_of_two_nodes_and_times_without_a_day_have_no_order() -> None:
+    assert said([*log("n1", 0, *day(11, 12)), *log("n2", 1, *day(1, 2))]) == []
+    assert said([*log("n1", 0, *day(11, 12)), *log("n1", 1, *day(11, 13))]) == []
+    assert said([*log("n1", 0, "23:59:58", "23:59:59"), *log("n1", 1, "00:00:01", "00:00:02")]) == []
+    assert len(said([*log("n1", 0, "10:00:00,000", *day(11)), *log("n1", 1, *day(1, 2))])) == 1
