@@ -26,7 +26,7 @@ from schemaquake.harness.model.operation import NEMESIS
 from schemaquake.harness.model.records import plain
 from schemaquake.harness.model.traits import NemesisTraits, nemesis_traits
 from schemaquake.harness.registry import load
-from schemaquake.harness.units import MS
+from schemaquake.harness.units import MS, S
 
 __all__ = ["Fault", "NodeDeath", "NodeStart", "Note", "Notes", "may_start", "read_notes", "traits_of"]
 
@@ -189,6 +189,16 @@ class Notes:
     def began(self, phase: str) -> int | None:
         """Return the time (ns) at which a phase of the conductor began first; null if it never did."""
         return next((time for time, name, state in self.phases if name == phase and state == "begins"), None)
+
+    def ended(self, phase: str) -> int | None:
+        """Return the time (ns) at which a phase of the conductor ended last; null if that was not noted."""
+        return max((time for time, name, state in self.phases if name == phase and state == "ends"), default=None)
+
+    def agreements(self, node: str) -> Iterator[tuple[int, int]]:
+        """Yield the waits (ns, from the begin to the note) after which a node had agreed with all others on one schema."""
+        for note, value in self.all:
+            if note["f"] == "settle" and value.get("agreed") is True and node in (value.get("versions") or ()):
+                yield note["time"] - round(float(value.get("seconds") or 0) * S), note["time"]
 
     @property
     def unended(self) -> Sequence[str]:

@@ -5,7 +5,8 @@ keyspace, table, column, type, function or aggregate, although its CREATE or ADD
 began and nothing can have dropped or renamed it before the operation ended. Where every node merges changes by itself, a coordinator may learn of one later: at
 the latest when it asks another node for what it lacks. How long it waits before it does (`pull_delay_s` of the system) is
 in the note `run-planned`; the time counts from the acknowledgement, or from the last fault or start that may have kept the
-change away. A shorter ignorance is counted in the statistics, and is a doubt if the coordinator itself had acknowledged a change of the object before. A statement that was refused for any other reason, and that
+change away. A shorter ignorance is counted in the statistics, and is a doubt if the coordinator itself had acknowledged a change of the object before, or had
+agreed with all nodes on a schema that has it. A statement that was refused for any other reason, and that
 nothing can have been wrong with, is a doubt (`schemaquake.checkers.rows.refused_statements`).
 Finds: `invisible-change`. Source: CASSANDRA-5904, CASSANDRA-18291 (a version is announced before its schema is known),
 CASSANDRA-15899; ScyllaDB, Making Schema Changes Safe with Raft ("you may not see the tables you just created").
@@ -104,6 +105,8 @@ class _Ignorance:
     removals: tuple[PairedOperation, ...] = ()
     own: PairedOperation | None = None
     """A change of it that this coordinator itself had acknowledged, and cannot have lost since."""
+    agreed: int | None = None
+    """The time (ns) at which this coordinator had agreed with all nodes on a schema that has it, if it cannot have lost it since."""
 
 
 class Visibility:
@@ -132,7 +135,9 @@ class Visibility:
                     lasted = operation.invoked - since
                     open_ones = _open_removals(evidence, subject, operation)
                     own = _own_change(evidence, subject, operation)
-                    found.setdefault(subject, []).append(_Ignorance(change, operation, lasted, tuple(open_ones), own))
+                    agreed = _find_agreement(evidence.notes, change, operation)
+                    ignorance = _Ignorance(change, operation, lasted, tuple(open_ones), own, agreed)
+                    found.setdefault(subject, []).append(ignorance)
         tally = Tally(self.name)
         for subject, answers in sorted(found.items(), key=lambda one: (one[0].table, one[0].column or "")):
             tally.judge(_judge_answers(subject, answers, evidence.notes.pull_delay_s))
@@ -217,14 +222,30 @@ def _own_change(evidence: Evidence, subject: _Subject, operation: PairedOperatio
         and certainly_applied(change)
         and change.entirely_before(operation)
         and (subject.column is None or _gives(change, subject.column))
-        and not any(
-            start.node == operation.node and change.invoked <= start.time <= operation.completed
-            for start in notes.starts
-        )
-        and not notes.active(change.invoked, operation.completed)
-        and not notes.membership.is_changing(change.invoked, operation.completed, spread_ns=0)
+        and _is_undisturbed(notes, operation, change.invoked)
     ]
     return max(changes, key=lambda change: change.completed or 0, default=None)
+
+
+def _find_agreement(notes: Notes, change: PairedOperation, operation: PairedOperation) -> int | None:
+    """Return when (ns) the coordinator last agreed with all nodes on a schema that has this change, with nothing since by which it may lose it."""
+    assert change.completed is not None
+    agreements = [
+        ended
+        for begun, ended in notes.agreements(operation.node or "")
+        if change.completed <= begun and ended <= operation.invoked and _is_undisturbed(notes, operation, ended)
+    ]
+    return max(agreements, default=None)
+
+
+def _is_undisturbed(notes: Notes, operation: PairedOperation, since: int) -> bool:
+    """Check that neither a fault, nor a start of the coordinator, nor a change of the ring lies between a time (ns) and the end of an operation."""
+    ends = operation.completed
+    assert ends is not None
+    is_started = any(start.node == operation.node and since <= start.time <= ends for start in notes.starts)
+    return (
+        not is_started and not notes.active(since, ends) and not notes.membership.is_changing(since, ends, spread_ns=0)
+    )
 
 
 def _gives(change: PairedOperation, column: str) -> bool:
@@ -280,6 +301,13 @@ def _judge_answers(
     if not late and own:
         ignorant, change = own[0]
         text = f"{ignorant.node} did not know it in op {ignorant.index}, after it had acknowledged op {change.index}"
+        return Doubt("undecided", text, (subject.table.key,))
+    agreed = [one for one in answers if one.agreed is not None and not one.removals]
+    if not late and agreed:
+        ignorant = agreed[0].operation
+        text = (
+            f"{ignorant.node} did not know it in op {ignorant.index}, after it had agreed with all nodes on one schema"
+        )
         return Doubt("undecided", text, (subject.table.key,))
     if not late:
         return None

@@ -18,7 +18,6 @@ from schemaquake.checkers.evidence.schema_changes import SchemaObject, certainly
 from schemaquake.checkers.evidence.sights import Sight, read_sights
 from schemaquake.checkers.findings.explanation import seconds
 from schemaquake.checkers.run.refusals import NO_REFUSAL
-from schemaquake.harness.units import S
 
 __all__ = ["find_denials"]
 
@@ -105,11 +104,9 @@ def _knowledge(
     assert maker.completed is not None
     if maker.node == change.node:
         yield _Knowledge(maker.completed, f"had acknowledged op {maker.index}")
-    for note, value in evidence.notes.all:
-        if note["f"] == "settle" and value.get("agreed") is True and change.node in (value.get("versions") or ()):
-            begun = note["time"] - round(float(value.get("seconds") or 0) * S)
-            if maker.completed <= begun and note["time"] <= change.invoked:
-                yield _Knowledge(note["time"], f"had agreed with all nodes on one schema after op {maker.index}")
+    for begun, ended in evidence.notes.agreements(change.node or ""):
+        if maker.completed <= begun and ended <= change.invoked:
+            yield _Knowledge(ended, f"had agreed with all nodes on one schema after op {maker.index}")
     subject = target(change)
     for sight in sights:
         is_before = sight.place == (change.node, "memory") and sight.subject == subject and sight.ends <= change.invoked

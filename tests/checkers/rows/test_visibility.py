@@ -268,3 +268,46 @@ def test_a_coordinator_may_have_lost_what_it_acknowledged(excuse: Sequence[str])
     judgement = verdict(excuse, asked(1_200, node="n1"))
     assert not any("had acknowledged" in doubt.text for doubt in judgement.doubts)
     assert judgement.anomalies == ()
+
+
+AGREED = "had agreed with all nodes on one schema"
+
+
+def settled(
+    at: int, *, nodes: str = '{"n1": "v", "n3": "v"}', agreed: str = "true", seconds: float = 0.01
+) -> list[str]:
+    value = f'{{"phase": "setup", "agreed": {agreed}, "seconds": {seconds}, "versions": {nodes}}}'
+    return [f"@{at} -- info settle {value}"]
+
+
+@pytest.mark.parametrize("f", ["insert", "know-table"])
+def test_a_coordinator_that_does_not_know_what_all_nodes_had_agreed_on_is_a_doubt(f: str) -> None:
+    judgement = verdict(settled(1_150), asked(1_200, f=f))
+    assert (judgement.valid, [doubt.objects for doubt in judgement.doubts]) == ("unknown", [("k.t",)])
+    assert AGREED in judgement.doubts[0].text
+    assert verdict(settled(1_110), asked(1_200, f=f)).valid == "unknown", "the wait began when the table was there"
+    assert verdict(settled(1_200), asked(1_200, f=f)).valid == "unknown", "asked when all had just agreed"
+    assert verdict(settled(1_150), asked(20_000, f=f)).valid is False, "nothing takes so long"
+
+
+@pytest.mark.parametrize(
+    ("notes", "more"),
+    [
+        pytest.param([], [], id="nobody waited"),
+        pytest.param(settled(1_109), [], id="the wait began before the table was there"),
+        pytest.param(settled(1_201), [], id="asked before all agreed"),
+        pytest.param(settled(1_150, agreed="false"), [], id="not agreed"),
+        pytest.param(settled(1_150, nodes='{"n1": "v"}'), [], id="agreed without this node"),
+        pytest.param(settled(1_150), fault("n3", begins=1_160, ends=1_170), id="a fault since"),
+        pytest.param(
+            settled(1_150),
+            ['@1160 -- n3 info node-start {"phase": "fault", "served": true, "seconds": 0.01}'],
+            id="a start since",
+        ),
+        pytest.param(settled(1_150), ["@1160 p1 n2 invoke drop-table k.t", "@1170 p1 n2 info timed out"], id="a DROP"),
+    ],
+)
+def test_a_coordinator_may_not_have_agreed_or_may_have_lost_it_since(notes: list[str], more: Sequence[str]) -> None:
+    judgement = verdict(notes, more, asked(1_200))
+    assert not any(AGREED in doubt.text for doubt in judgement.doubts)
+    assert judgement.anomalies == ()
