@@ -180,6 +180,14 @@ class SchemaChanges:
             self._texts_of[keyspace] = [text for text in self.free_texts if _concerns(text, keyspace)]
         return self._texts_of[keyspace]
 
+    def founds(self, keyspace: str) -> bool:
+        """Check that an operation certainly created this keyspace, which no other one can have dropped before: nothing in it is older."""
+        whole = SchemaObject("keyspace", keyspace, "")
+        return any(
+            certainly_applied(create) and all(create.entirely_before(drop) for drop in self.drops(whole))
+            for create in self.creates(whole)
+        )
+
     def failed(self, subject: SchemaObject) -> Iterator[PairedOperation]:
         """List the CREATEs of this object that certainly did nothing."""
         for operation in self.all:

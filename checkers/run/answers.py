@@ -37,7 +37,7 @@ _MAY_ALWAYS_FAIL: Final = (
     frozenset({"insert", "read-rows", "delete-row", "truncate", "know-table", "cql"}) | SCHEMA_CHANGES
 )
 """Operations of races, all of which may be refused: their table may be gone, or not yet there."""
-_MAKING: Final = ("create-table", "create-type", "create-view")
+_MAKING: Final = ("create-keyspace", "create-table", "create-type", "create-view")
 _IS_THERE: Final = re.compile(r"already exist|AlreadyExists|already defined|duplicate", re.IGNORECASE)
 _ATTEMPTS: Final = 5
 _ABSENT: Final = "not applied"
@@ -115,7 +115,7 @@ def _find_wordless_refusals(events: pa.Table) -> Iterator[str]:
 def _find_baseless_refusals(changes: SchemaChanges) -> Iterator[str]:
     """Yield the CREATEs that were refused because the object is there already, although nothing can have made it.
 
-    Only in keyspaces that the history itself created: others may be older than it.
+    Only of keyspaces that the history itself created, before or afterwards, and in them: others may be older than it.
     """
     for change in changes.all:
         if change.f not in _MAKING or change.type != "fail" or change.completed is None:
@@ -123,14 +123,13 @@ def _find_baseless_refusals(changes: SchemaChanges) -> Iterator[str]:
         if _IS_THERE.search(change.error or "") is None or changes.texts(change.argument["keyspace"]):
             continue
         subject = target(change)
-        made = changes.creates(SchemaObject("keyspace", subject.keyspace, ""))
         named = [
             other
             for other in changes.possible
             if (target(other).keyspace, target(other).name) == (subject.keyspace, subject.name)
             and other.invoked <= change.completed
         ]
-        if not named and any(certainly_applied(create) and create.entirely_before(change) for create in made):
+        if not named and changes.founds(subject.keyspace):
             yield f"op {change.index} was refused because {subject.key} is there already, and nothing can have made it"
 
 

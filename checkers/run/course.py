@@ -25,12 +25,13 @@ from schemaquake.checkers.run.answers import find_misplaced_answers
 from schemaquake.checkers.run.copied_readings import find_copied_readings
 from schemaquake.checkers.run.denials import find_denials
 from schemaquake.checkers.run.noted_members import find_strange_members, find_strange_operations
+from schemaquake.checkers.run.places import find_misplaced
 from schemaquake.checkers.run.questions import find_strange_questions
 from schemaquake.checkers.run.row_questions import find_answers_of_absent, find_strange_row_questions
+from schemaquake.checkers.run.samples import find_strange_samples
 from schemaquake.checkers.run.standing_versions import find_standing_versions
 from schemaquake.checkers.run.starts import find_strange_starts
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
-from schemaquake.harness.model.operation import HARNESS_PROCESSES, NEMESIS
 from schemaquake.harness.model.verdict import Doubt
 
 __all__ = ["find_gaps"]
@@ -54,9 +55,9 @@ _UNREADABLE: Final = "unreadable: "
 def find_gaps(evidence: Evidence) -> Iterator[Doubt]:
     """Yield a doubt for each note that is missing, damaged, or contradicts what else was recorded."""
     if evidence.notes.phases:
-        course = (_find_lost_events, _find_plan, _find_phases, _find_misplaced, find_strange_starts, _find_settles)
+        course = (_find_lost_events, _find_plan, _find_phases, find_misplaced, find_strange_starts, _find_settles)
         members = (find_strange_members, find_strange_operations)
-        versions = (_find_strange_versions, find_standing_versions, find_copied_readings)
+        versions = (_find_strange_versions, find_standing_versions, find_copied_readings, find_strange_samples)
         answers = (_find_strange_answers, find_misplaced_answers, find_strange_questions, find_strange_row_questions)
         finders = (find_denials, *course, *members, _find_foreign_keyspaces, _find_new_keyspaces, *versions, *answers)
         for text in (text for find in finders for text in find(evidence)):
@@ -135,35 +136,6 @@ def _find_phases(evidence: Evidence) -> Iterator[str]:
     for phase in (*_ALWAYS, *after_restart):
         if "boot" in noted and phase not in noted:
             yield f"there is no note of phase {phase}"
-
-
-def _find_misplaced(evidence: Evidence) -> Iterator[str]:
-    """Yield the phases whose final readings are from another time, and what clients asked for while the cluster settled.
-
-    Nodes settle once no client changes anything any more; clients come back to read. Sessions of the harness may heal meanwhile.
-    """
-    began = evidence.notes.began
-    for phase, end in zip(_READ, (began("restart"), None), strict=True):
-        begin = began(f"settle-{phase}")
-        times = pc.min_max(evidence.observations.filter(pc.equal(evidence.observations["phase"], phase))["time"])
-        first, last = times["min"].as_py(), times["max"].as_py()
-        if first is not None and ((begin is not None and first < begin) or (end is not None and last > end)):
-            yield f"a reading of phase {phase} is from another time"
-    events = evidence.history.filter(pc.equal(evidence.history["type"], "invoke")).select(["index", "time", "process"])
-    clients = pc.and_(pc.not_equal(events["process"], NEMESIS), pc.less(events["process"], HARNESS_PROCESSES))
-    events = events.filter(clients)
-    for begins, ends in (("settle-settled", "final-settled"), ("restart", "final-restarted")):
-        if (first := began(begins)) is not None:
-            last = began(ends)
-            within = pc.greater(events["time"], first)
-            if last is not None:
-                within = pc.and_(within, pc.less(events["time"], last))
-            for index in events.filter(within)["index"].to_pylist()[:1]:
-                yield f"op {index} was asked between the beginnings of phases {begins} and {ends}"
-    settled = began("final-settled")
-    for change in evidence.changes.all:
-        if settled is not None and change.invoked > settled:
-            yield f"op {change.index} was to change the schema after the cluster had settled"
 
 
 def _find_foreign_keyspaces(evidence: Evidence) -> Iterator[str]:

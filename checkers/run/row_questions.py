@@ -43,6 +43,8 @@ _LEVELS: Final = frozenset(
 )
 _FINAL: Final = ("settled", "restarted")
 _LABELS: Final = frozenset({"prepared", "racing", *_FINAL})
+_ON_THE_WAY: Final = (("prepared", "prepare"), ("racing", "main"))
+"""Labels of statements before the final phases, with the phase in which they are asked."""
 _WITH_OPTIONS: Final = frozenset({"create-table", "alter-options", "create-view", "alter-view"})
 _UNSHOWN: Final = frozenset(
     {
@@ -106,13 +108,14 @@ def _find_shapeless(operation: PairedOperation) -> Iterator[str]:
 
 
 def _find_mislabelled(evidence: Evidence, operations: Sequence[PairedOperation]) -> Iterator[str]:
-    """Yield the first operation of each final phase that is labelled as one of another phase, and the first label of none.
+    """Yield the first operation of each phase that is labelled as one of another phase, and the first label of none.
 
     One without a label is strange among others of its kind that have one.
     """
     other = next((one for one in operations if _label(one) not in {None, *_LABELS}), None)
     if other is not None:
         yield f"op {other.index} is labelled {_label(other)}, which is no phase of a run"
+    reported: set[int] = set()
     for phase in _FINAL:
         times = [time for time, name, _ in evidence.notes.phases if name == f"final-{phase}"]
         if len(times) < 2:
@@ -122,7 +125,16 @@ def _find_mislabelled(evidence: Evidence, operations: Sequence[PairedOperation])
         odd = [one for one in operations if _label(one) == phase and not times[0] <= one.invoked <= times[-1]]
         odd += [one for one in within if one.f in labelled and _label(one) != phase]
         if odd:
+            reported.update(one.index for one in odd)
             yield f"op {odd[0].index} is labelled {_label(odd[0])}, and was asked {_when(odd[0], times, phase)}"
+    for label, phase in _ON_THE_WAY:
+        begin, end = evidence.notes.began(phase), evidence.notes.ended(phase)
+        if begin is None or end is None:
+            continue
+        labelled_so = (one for one in operations if _label(one) == label and one.index not in reported)
+        stray = next((one for one in labelled_so if not begin <= one.invoked <= end), None)
+        if stray is not None:
+            yield f"op {stray.index} is labelled {label}, and was asked at another time than in phase {phase}"
 
 
 def _label(operation: PairedOperation) -> str | None:
@@ -134,14 +146,16 @@ def _when(operation: PairedOperation, times: Sequence[int], phase: str) -> str:
     return f"when {phase}" if times[0] <= operation.invoked <= times[-1] else f"at another time than when {phase}"
 
 
-# ── dropped tables ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── absent tables ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def find_answers_of_absent(evidence: Evidence) -> Iterator[Doubt]:
     """Yield a doubt for each table of which a statement of a final phase was acknowledged although it was certainly not there.
 
-    One that a node shows in the end was brought back, which the checkers of the schema judge. Raises HistoryError.
+    One that a node shows in the end was brought back, which the checkers of the schema judge. In any phase, a statement is
+    one too that was acknowledged before anything can have created its table. Raises HistoryError.
     """
+    yield from _find_answers_before(evidence)
     whys: dict[tuple[str, str], PairedOperation | str | None] = {
         place: None for schema in evidence.readings.schemas for place in (*schema.tables, *schema.views)
     }
@@ -157,6 +171,32 @@ def find_answers_of_absent(evidence: Evidence) -> Iterator[Doubt]:
         if isinstance(why, str):
             whys[place] = None
             yield Doubt("undecided", f"op {operation.index} was acknowledged, and {why}", (".".join(place),))
+
+
+def _find_answers_before(evidence: Evidence) -> Iterator[Doubt]:
+    """Yield a doubt for each table of which a statement was acknowledged before a CREATE of it, or of its view, had been asked for."""
+    made: dict[tuple[str, str], int | None] = {}
+    for operation in evidence.operations(_NAMED):
+        asked = operation.argument
+        is_answered = operation.type == "ok" and operation.completed is not None and isinstance(asked, dict)
+        if not is_answered or not {"keyspace", "table"} <= asked.keys():
+            continue
+        place = (asked["keyspace"], asked["table"])
+        if place not in made:
+            made[place] = _find_first_create(evidence.changes, *place)
+        first = made[place]
+        if first is not None and _answered(operation) < first:
+            made[place] = None
+            text = f"op {operation.index} was acknowledged, and nothing had been asked for that creates its table"
+            yield Doubt("undecided", text, (".".join(place),))
+
+
+def _find_first_create(changes: SchemaChanges, keyspace: str, name: str) -> int | None:
+    """Return when (ns) the first operation began that can have created a relation of that name; None: one may be older, or there is none."""
+    creates = [one for kind in ("table", "view") for one in changes.creates(SchemaObject(kind, keyspace, name))]
+    if changes.texts(keyspace) or not creates or not changes.founds(keyspace):
+        return None
+    return min(create.invoked for create in creates)
 
 
 def _find_absence(changes: SchemaChanges, keyspace: str, name: str) -> PairedOperation | str | None:

@@ -12,8 +12,12 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
+import pyarrow.compute as pc
+
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.notes import Notes, may_start, traits_of
+from schemaquake.harness.model.operation import HARNESS_PROCESSES, NEMESIS
+from schemaquake.harness.model.records import plain
 
 __all__ = ["find_strange_starts", "starts_at_least", "starts_at_most"]
 
@@ -41,8 +45,20 @@ def find_strange_starts(evidence: Evidence) -> Iterator[str]:
     for node, time in sorted(answers.items()):
         if not served.get(node, time + 1) <= time and not notes.membership.changes:
             yield f"{node} was read, and no start of it that served is noted before"
+    for node, time in sorted(_first_answers(evidence).items()):
+        if node in served and time < served[node] and not notes.membership.changes:
+            yield f"{node} acknowledged an operation, and no start of it that served is noted before"
     if notes.planned:
         yield from _find_unfounded(notes)
+
+
+def _first_answers(evidence: Evidence) -> Mapping[str, int]:
+    """Return when (ns) each node acknowledged the first operation of a client."""
+    events = evidence.history.select(["time", "process", "type", "node"])
+    is_client = pc.and_(pc.not_equal(events["process"], NEMESIS), pc.less(events["process"], HARNESS_PROCESSES))
+    answers = plain(events.filter(pc.and_(is_client, pc.equal(events["type"], "ok"))))
+    times = answers.group_by("node", use_threads=False).aggregate([("time", "min")])
+    return {row["node"]: row["time_min"] for row in times.to_pylist() if row["node"] is not None}
 
 
 def _find_unfounded(notes: Notes) -> Iterator[str]:

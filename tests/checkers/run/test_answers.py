@@ -280,15 +280,47 @@ def test_what_may_have_been_there_is_not_strange(lines: list[str]) -> None:
         ('@2 p0 n1 invoke create-keyspace k {"if_not_exists": true}', '@3 p0 n1 ok {"applied": false}', False),
         ('@2 p0 n1 invoke create-keyspace k {"if_not_exists": true}', "@3 p0 n1 ok", False),
         ("@2 p0 n1 invoke create-keyspace k", "@3 p0 n1 info timed out", False),
-        ("@2 p0 n1 invoke create-keyspace k", "@31 p0 n1 ok", False),
-        ("@40 p0 n1 invoke create-keyspace k", "@41 p0 n1 ok", False),
+        ("@2 p0 n1 invoke create-keyspace k", "@31 p0 n1 ok", True),
+        ("@40 p0 n1 invoke create-keyspace k", "@41 p0 n1 ok", True),
     ],
 )
-def test_only_in_a_keyspace_that_was_certainly_made_before_nothing_is_older(
+def test_only_in_a_keyspace_that_was_certainly_made_nothing_is_older(
     create: str, answered: str, *, strange_too: bool
 ) -> None:
     lines = [line for line in WHOLE if line not in SETUP]
     assert bool(strange([*lines, create, answered, *FRESH])) is strange_too
+
+
+@pytest.mark.parametrize(
+    ("lines", "is_odd"),
+    [
+        pytest.param(made("create-keyspace x", "ok", at=40), True, id="made later"),
+        pytest.param(made("create-keyspace x", "ok", at=31), False, id="made in its last moment"),
+        pytest.param(made("create-keyspace x", "ok", at=25), False, id="made before"),
+        pytest.param(made("create-keyspace x", "info timed out", at=25), False, id="perhaps made before"),
+        pytest.param(made("create-keyspace x", "info timed out", at=40), False, id="perhaps made later"),
+        pytest.param([], False, id="older than the run"),
+        pytest.param(
+            [*made("create-keyspace x", "ok", at=40), *made("drop-keyspace x", "ok", at=35)],
+            False,
+            id="older than the run, and dropped",
+        ),
+        pytest.param(
+            [*made("create-keyspace x", "ok", at=40), *made("drop-keyspace x", "ok", at=45)], True, id="dropped later"
+        ),
+        pytest.param(
+            [
+                *made("create-keyspace x", "ok", at=40),
+                *('@28 p1 n1 invoke cql x {"statement": "CREATE KEYSPACE x"}', "@29 p1 n1 ok"),
+            ],
+            False,
+            id="free text",
+        ),
+    ],
+)
+def test_a_keyspace_that_is_there_before_anything_made_it_is_strange(lines: list[str], *, is_odd: bool) -> None:
+    refused = made("create-keyspace x", "fail AlreadyExists: Keyspace 'x' already exists")
+    assert any("nothing can have made it" in text for text in strange([*WHOLE, *refused, *lines])) is is_odd
 
 
 def test_what_was_made_later_was_not_there() -> None:

@@ -18,7 +18,7 @@ from schemaquake.harness.model.records import HISTORY, Records
 PHASES = ("setup", "prepare", "main", "heal", "settle-settled", "final-settled")
 AFTER_RESTART = ("settle-restarted", "final-restarted")
 AGREED = '"agreed": true, "versions": {"n1": "v", "n2": "v"}'
-READ = ["@150 settled n1,n2 keyspace k", "@250 restarted n1,n2 keyspace k"]
+READ = ["@62 settled n1,n2 keyspace k", "@182 restarted n1,n2 keyspace k"]
 
 
 def phase(name: str, at: int, *within: str) -> list[str]:
@@ -61,7 +61,7 @@ LISTS = {"v": ["10.0.0.1", "10.0.0.2"]}
 
 
 def listed(node: str, versions: Any, *, phase: str = "settled", own: str = "v") -> str:
-    at = 150 if phase == "settled" else 250
+    at = (62 if phase == "settled" else 182) + int(node[1:])
     told = {"epoch": None, **({} if versions is None else {"versions": versions})}
     return f"@{at} {phase} {node} version {own} {orjson.dumps(told).decode()}"
 
@@ -98,7 +98,7 @@ def test_a_node_that_was_not_read_excuses_the_lists_of_its_own_phase_alone(phase
         lists = {name: {"w": LISTS["v"]} if name == odd else LISTS for name in (phase, other)}
         told = [listed(node, lists[phase] if node == "n1" else LISTS, phase=phase) for node in ("n1", "n2")]
         shown = [row.replace("n1,n2", "n1") if other in row else row for row in READ]
-        unread = f"@251 {other} n2 error NoHostAvailable"
+        unread = f"@183 {other} n2 error NoHostAvailable"
         found = gaps(course(), [*shown, *told, listed("n1", lists[other], phase=other), unread])
         assert [text for text in found if "lists" in text] == (
             [f"n1 lists the versions of all nodes otherwise than they showed them when {phase}"] if odd == phase else []
@@ -108,9 +108,9 @@ def test_a_node_that_was_not_read_excuses_the_lists_of_its_own_phase_alone(phase
 def test_versions_of_nodes_that_differ_or_were_not_read_are_for_others_to_judge() -> None:
     apart = {"v": ["10.0.0.1"], "w": ["10.0.0.2"]}
     assert versions_of_n2(apart, own="w") == []
-    rows = [listed("n1", {"v": ["10.0.0.1"], "UNREACHABLE": ["10.0.0.2"]}), "@151 settled n2 error NoHostAvailable"]
+    rows = [listed("n1", {"v": ["10.0.0.1"], "UNREACHABLE": ["10.0.0.2"]}), "@63 settled n2 error NoHostAvailable"]
     rows += [listed(node, LISTS, phase="restarted") for node in ("n1", "n2")]
-    assert [said for said in gaps(course(), [*READ[1:], "@150 settled n1 keyspace k", *rows]) if "lists" in said] == []
+    assert [said for said in gaps(course(), [*READ[1:], "@62 settled n1 keyspace k", *rows]) if "lists" in said] == []
     assert gaps(course(), [*READ, listed("n1", None), listed("n2", None)]) == [], "no list of a system that keeps none"
 
 
@@ -242,13 +242,13 @@ def test_a_version_that_all_nodes_show_after_they_settled_at_another_one_is_a_ga
 
 
 def test_a_node_that_could_not_be_read_has_a_version_or_none() -> None:
-    read = ["@150 settled n1 keyspace k", '@151 settled n2 error="Timeout" version', "@250 restarted n1,n2 keyspace k"]
+    read = ["@62 settled n1 keyspace k", '@63 settled n2 error="Timeout" version', "@182 restarted n1,n2 keyspace k"]
     assert gaps(course(), read) == []
 
 
 @pytest.mark.parametrize(("phase", "other"), [("settled", "restarted"), ("restarted", "settled")])
 def test_a_node_that_could_not_be_read_at_all_may_have_a_version(phase: str, other: str) -> None:
-    time = 150 if phase == "settled" else 250
+    time = 62 if phase == "settled" else 182
     read = [next(row for row in READ if other in row), f"@{time} {phase} n1 keyspace k"]
     assert gaps(course(), [*read, f"@{time + 1} {phase} n2 error NoHostAvailable"]) == []
     lines = [
@@ -268,10 +268,10 @@ def test_a_node_that_could_not_be_read_at_all_may_have_a_version(phase: str, oth
 
 
 def test_a_node_may_be_read_in_the_moment_in_which_it_is_known_to_serve() -> None:
-    lines = [line.replace("@3 -- n2", "@150 -- n2") for line in course()]
+    lines = [line.replace("@3 -- n2", "@62 -- n2") for line in course()]
     assert lines != course()
     assert gaps(sorted(lines, key=at)) == []
-    late = sorted((line.replace("@150 -- n2", "@151 -- n2") for line in lines), key=at)
+    late = sorted((line.replace("@62 -- n2", "@63 -- n2") for line in lines), key=at)
     assert gaps(late) == ["n2 was read, and no start of it that served is noted before"]
 
 
@@ -301,7 +301,7 @@ def test_nothing_follows_a_restart_after_which_no_node_serves() -> None:
 
 
 def test_a_keyspace_that_no_operation_created_is_older_than_the_run() -> None:
-    changed = ["@41 p0 n1 invoke create-table k.t a:int*", "@42 p0 n1 ok"]
+    changed = ["@31 p0 n1 invoke create-table k.t a:int*", "@32 p0 n1 ok"]
     asked = "@11 p9 n1 invoke create-keyspace k"
     for answer in ("@12 p9 n1 ok", "@12 p9 n1 info timed out"):
         assert gaps([*course(), asked, answer, *changed]) == []
@@ -313,7 +313,7 @@ def test_a_keyspace_that_no_operation_created_is_older_than_the_run() -> None:
 
 def test_a_keyspace_that_appears_while_nobody_asks_for_it_is_a_gap() -> None:
     def shown(phase: str, *keyspaces: str) -> list[str]:
-        return [f"@{150 if phase == 'settled' else 5} {phase} n1 keyspace {name}" for name in keyspaces]
+        return [f"@{62 if phase == 'settled' else 5} {phase} n1 keyspace {name}" for name in keyspaces]
 
     found = ["keyspace ghost is in a final reading and in none before, and no operation concerns it"]
     asked = ["@11 p9 n1 invoke create-keyspace ghost"]
@@ -332,7 +332,10 @@ def test_a_keyspace_that_was_perhaps_made_and_never_changed_is_no_gap() -> None:
 
 
 def test_a_phase_that_began_twice_is_a_gap() -> None:
-    assert gaps([*course(), *phase("main", 300)]) == ["phase main began 2 times"]
+    assert gaps([*course(), *phase("main", 300)]) == [
+        "phase main began 2 times",
+        "the notes of phases final-restarted and main are not in the order of a run",
+    ]
 
 
 def test_a_node_that_joined_was_started_as_no_other() -> None:
@@ -342,7 +345,7 @@ def test_a_node_that_joined_was_started_as_no_other() -> None:
         f'@46 -- n3 ok bootstrap {{"operation": 1, "becomes": {{"n3": "normal"}}, "effect": {{"attempts": [{attempt}]}}}}',
     ]
     lines = course(shown='"agreed": true, "versions": {"n1": "v", "n2": "v", "n3": "v"}')
-    read = ["@150 settled n1,n2,n3 keyspace k", READ[1]]
+    read = ["@62 settled n1,n2,n3 keyspace k", READ[1]]
     assert gaps([*lines[:10], *joined, *lines[10:]], read) == []
     assert gaps(lines, read) == ["n3 was read, and no start of it that served is noted before"]
 
@@ -585,9 +588,11 @@ def test_a_question_is_about_the_object_of_its_key(asked: str, answer: str, *, n
 @pytest.mark.parametrize(
     ("readings", "phase"),
     [
-        (["@49 settled n2 keyspace k", "@150 settled n1 keyspace k", READ[1]], "settled"),
-        (["@170 settled n2 keyspace k", "@150 settled n1 keyspace k", READ[1]], "settled"),
-        ([READ[0], "@169 restarted n2 keyspace k", "@250 restarted n1 keyspace k"], "restarted"),
+        (["@49 settled n2 keyspace k", "@62 settled n1 keyspace k", READ[1]], "settled"),
+        (["@170 settled n2 keyspace k", "@62 settled n1 keyspace k", READ[1]], "settled"),
+        ([READ[0], "@169 restarted n2 keyspace k", "@182 restarted n1 keyspace k"], "restarted"),
+        ([READ[0], "@186 restarted n2 keyspace k", "@182 restarted n1 keyspace k"], "restarted"),
+        (["@66 settled n2 keyspace k", "@62 settled n1 keyspace k", READ[1]], "settled"),
     ],
 )
 def test_a_final_reading_from_another_time_is_a_gap(readings: Sequence[str], phase: str) -> None:
@@ -601,8 +606,11 @@ def test_a_final_reading_from_when_its_phase_settles_on_is_none() -> None:
 @pytest.mark.parametrize(
     ("process", "time", "said"),
     [
-        ("p5", 49, []),
-        ("p5", 52, ["op 20 was asked between the beginnings of phases settle-settled and final-settled"]),
+        ("p5", 2, ["op 1 was asked between the beginnings of phases boot and setup"]),
+        ("p5", 11, []),
+        ("p5", 39, []),
+        ("p5", 41, ["op 14 was asked between the beginnings of phases heal and final-settled"]),
+        ("p5", 52, ["op 20 was asked between the beginnings of phases heal and final-settled"]),
         ("p1000000000", 52, []),  # the harness heals
         ("p5", 62, []),
         ("p5", 163, ["op 30 was asked between the beginnings of phases restart and final-restarted"]),
@@ -611,7 +619,7 @@ def test_a_final_reading_from_when_its_phase_settles_on_is_none() -> None:
 )
 def test_what_clients_ask_for_while_the_cluster_settles_is_a_gap(process: str, time: int, said: Sequence[str]) -> None:
     history = [*course(), f"@{time} {process} n1 invoke add 5", f"@{time} {process} n1 ok 5"]
-    found = gaps(history)
+    found = [text for text in gaps(sorted(history, key=at)) if "times of events" not in text]
     assert [re.sub(r"op \d+", "op", text) for text in found] == [re.sub(r"op \d+", "op", text) for text in said]
 
 
@@ -620,3 +628,71 @@ def test_a_change_of_the_schema_after_the_cluster_had_settled_is_a_gap() -> None
     assert gaps([*course(), *made]) == []
     (said,) = gaps([*course(), *made, "@62 p8 n1 invoke create-table k.t a:int*", "@63 p8 n1 ok"])
     assert said.endswith("was to change the schema after the cluster had settled")
+
+
+@pytest.mark.parametrize("phase", ["settled", "restarted"])
+def test_a_final_reading_at_the_end_of_its_phase_is_none(phase: str) -> None:
+    last = {"settled": "@65 settled n2 keyspace k", "restarted": "@185 restarted n2 keyspace k"}
+    assert gaps(course(), [*READ, last[phase]]) == []
+
+
+@pytest.mark.parametrize(("time", "is_odd"), [(0, True), (1, False), (100, False), (185, False), (186, True)])
+def test_a_reading_during_the_run_is_from_between_its_begin_and_its_end(time: int, *, is_odd: bool) -> None:
+    found = gaps(course(), [*READ, f"@{time} running n1 keyspace k"])
+    assert found == (["a reading during the run is from another time"] if is_odd else [])
+    endless = [line for line in course() if not ('"final-restarted"' in line and '"ends"' in line)]
+    late = [*READ, f"@{time} running n1 keyspace k"]
+    assert bool(gaps(endless, late)) is (time == 0), "a run that was broken off has no end"
+
+
+@pytest.mark.parametrize(
+    ("note", "times", "odd_times", "said"),
+    [
+        ("settle setup", (10, 15), (9, 16), "phase setup settled is from another time"),
+        ("settle settled", (50, 55), (49, 56, 62), "phase settled settled is from another time"),
+        ("settle restarted", (170, 175), (169, 176, 51), "phase restarted settled is from another time"),
+        ("members heal", (40, 45), (39, 46), "noted for phase heal, and were at another time"),
+        ("members restart", (160, 165), (159, 166), "noted for phase restart, and were at another time"),
+        ("members boot", (1, 12, 20), (21,), "noted for the boot, and were after the setup"),
+        ("members operation", (1, 66, 186), (), ""),
+        ("faults-planned", (30, 35), (29, 36), "planned faults are noted at another time"),
+    ],
+)
+def test_a_note_of_a_phase_is_from_that_phase(
+    note: str, times: Sequence[int], odd_times: Sequence[int], said: str
+) -> None:
+    kind, _, name = note.partition(" ")
+    f, value = {
+        "settle": ("settle", f'{{"phase": "{name}", {AGREED}}}'),
+        "members": ("membership", f'{{"at": "{name}", "members": {{}}}}'),
+        "faults-planned": ("faults-planned", '{"count": 0, "ids": []}'),
+    }[kind]
+    for time in (*times, *odd_times):
+        found = gaps(sorted([*course(), f"@{time} -- info {f} {value}"], key=at))
+        about = [text for text in found if "another time" in text or "after the setup" in text]
+        assert len(about) == (1 if time in odd_times else 0)
+        assert all(said in text for text in about)
+
+
+@pytest.mark.parametrize(("time", "is_odd"), [(0, False), (7, False), (10, False), (11, True), (63, True)])
+def test_a_plan_is_noted_before_the_run_begins(time: int, *, is_odd: bool) -> None:
+    plan = f'@{time} -- info run-planned {{"restart": "rolling", "logs": [], "pull_delay_s": 0}}'
+    found = gaps(sorted([*course(), plan], key=at))
+    assert ("the plan is noted after the run had begun" in found) is is_odd
+
+
+@pytest.mark.parametrize(
+    ("moved", "to", "said"),
+    [
+        ('"settle-settled", "state": "begins"', 63, "final-settled and settle-settled"),
+        ('"main", "state": "ends"', 42, "heal and main"),
+        ('"restart", "state": "begins"', 61, "restart and final-settled"),
+    ],
+)
+def test_phases_are_noted_in_the_order_of_a_run(moved: str, to: int, said: str) -> None:
+    lines = [re.sub(r"@\d+", f"@{to}", line) if moved in line else line for line in course()]
+    assert any(f"phases {said} are not in the order" in text for text in gaps(sorted(lines, key=at)))
+
+
+def test_a_phase_of_another_name_may_be_anywhere() -> None:
+    assert gaps(sorted([*course(), *phase("rest", 31)], key=at)) == []

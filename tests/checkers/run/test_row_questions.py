@@ -144,6 +144,130 @@ def test_what_is_labelled_as_of_another_phase_says_in_which_it_was_asked(at: int
     assert said.endswith("is labelled racing, and was asked when settled")
 
 
+PREPARED = [
+    f'@{at} -- info phase {{"phase": "prepare", "state": "{state}"}}' for at, state in ((5, "begins"), (9, "ends"))
+]
+
+
+@pytest.mark.parametrize(
+    ("label", "at", "phase"),
+    [
+        ("prepared", 5, None),
+        ("prepared", 9, None),
+        ("prepared", 10, "prepare"),
+        ("prepared", 95, "prepare"),
+        ("racing", 9, "main"),
+        ("racing", 10, None),
+        ("racing", 90, None),
+        ("racing", 91, "main"),
+    ],
+)
+def test_what_is_labelled_as_of_the_way_is_asked_on_it(label: str, at: int, phase: str | None) -> None:
+    found = among([*PREPARED, *NOTES], *inserted(at=at, phase=label))
+    expected = f"labelled {label}, and was asked at another time than in phase {phase}"
+    assert [text.partition(" is ")[2] for text in found] == ([] if phase is None else [expected])
+
+
+def test_a_phase_on_the_way_that_has_no_end_or_no_begin_bounds_nothing() -> None:
+    for notes in ([PREPARED[0], *NOTES[:1]], [PREPARED[1], *NOTES[1:2]], []):
+        assert among(notes, *inserted(at=95, phase="prepared"), *inserted(at=97, phase="racing")) == []
+
+
+def test_a_phase_without_an_end_hides_no_later_one() -> None:
+    (said,) = among([PREPARED[0], *NOTES], *inserted(at=95, phase="racing"))
+    assert said.endswith("phase main")
+
+
+def early(*lines: str, table: Sequence[str] = ()) -> list[str]:
+    """What is said of answers from before there can have been a table."""
+    evidence = Evidence.of(judged([*table, *lines], (SHOWN,)))
+    return [doubt.text for doubt in find_answers_of_absent(evidence) if "nothing had been asked" in doubt.text]
+
+
+KEYSPACE = ("@1 p0 n1 invoke create-keyspace k", "@2 p0 n1 ok")
+LATE = ("@50 p8 n1 invoke create-table k.t a:int* c:int+ x:int", "@51 p8 n1 ok")
+
+
+@pytest.mark.parametrize("f", ["insert", "read-rows", "know-table", "delete-row", "truncate"])
+def test_no_table_answers_before_it_can_have_been_created(f: str) -> None:
+    values = {
+        "insert": ROW,
+        "read-rows": READ | {"phase": "racing"},
+        "know-table": {"keyspace": "k", "table": "t", "key": "a"},
+        "delete-row": {"keyspace": "k", "table": "t", "where": {"a": 1}, "consistency": "ONE"},
+        "truncate": {"keyspace": "k", "table": "t", "where": {}, "consistency": "ALL"},
+    }
+    (said,) = early(*asked(f, values[f], at=20), table=(*KEYSPACE, *LATE))
+    assert said.startswith("op 2 was acknowledged, and nothing had been asked for")
+    for twin in (
+        asked(f, values[f], at=20, end="fail InvalidRequest: unconfigured table t"),
+        asked(f, values[f], at=20, end="info timed out"),
+        asked(f, values[f], at=49),  # answered in the instant in which it was asked for
+        asked(f, values[f], at=60),
+    ):
+        assert early(*twin, table=(*KEYSPACE, *LATE)) == []
+
+
+@pytest.mark.parametrize(
+    ("table", "is_odd"),
+    [
+        pytest.param(
+            (*KEYSPACE, "@50 p0 n1 invoke create-table k.t a:int*", "@51 p0 n1 info timed out"), True, id="perhaps made"
+        ),
+        pytest.param(
+            (*KEYSPACE, "@10 p0 n1 invoke create-table k.t a:int*", "@11 p0 n1 info timed out", *LATE),
+            False,
+            id="perhaps made before",
+        ),
+        pytest.param(
+            (*KEYSPACE, '@10 p0 n1 invoke create-view k.t {"base": "u", "primary_key": ["a"]}', "@11 p0 n1 ok", *LATE),
+            False,
+            id="a view",
+        ),
+        pytest.param(
+            (*KEYSPACE, '@50 p0 n1 invoke create-view k.t {"base": "u", "primary_key": ["a"]}', "@51 p0 n1 ok"),
+            True,
+            id="a view that is made later",
+        ),
+        pytest.param(
+            (
+                *KEYSPACE,
+                '@10 p0 n1 invoke cql k {"statement": "CREATE TABLE k.t (a int PRIMARY KEY)"}',
+                "@11 p0 n1 ok",
+                *LATE,
+            ),
+            False,
+            id="free text",
+        ),
+        pytest.param(LATE, False, id="a keyspace that is older than the run"),
+        pytest.param((*KEYSPACE,), False, id="never made, which final phases tell"),
+        pytest.param((KEYSPACE[0], "@2 p0 n1 info timed out", *LATE), False, id="a keyspace that may be older"),
+        pytest.param(
+            (KEYSPACE[0] + ' {"if_not_exists": true}', '@2 p0 n1 ok {"applied": false}', *LATE),
+            False,
+            id="a keyspace that was there",
+        ),
+        pytest.param(
+            ("@0 p7 n1 invoke drop-keyspace k", "@0 p7 n1 ok", *KEYSPACE, *LATE),
+            False,
+            id="a keyspace that was dropped before",
+        ),
+        pytest.param(
+            (*KEYSPACE, *LATE, "@70 p0 n1 invoke drop-keyspace k", "@71 p0 n1 ok"), True, id="dropped afterwards"
+        ),
+    ],
+)
+def test_a_table_may_be_older_than_its_create(table: Sequence[str], *, is_odd: bool) -> None:
+    assert bool(early(*inserted(at=20), table=table)) is is_odd
+
+
+def test_each_table_that_answers_too_early_is_named_once() -> None:
+    other = ("@52 p0 n1 invoke create-table k.u a:int*", "@53 p0 n1 ok")
+    lines = [*inserted(at=20), *inserted(at=22), *asked("insert", {**ROW, "table": "u"}, at=24, key="k.u")]
+    evidence = Evidence.of(judged([*KEYSPACE, *LATE, *other, *lines], (SHOWN,)))
+    assert [doubt.objects for doubt in find_answers_of_absent(evidence)] == [("k.t",), ("k.u",)]
+
+
 def among(notes: Sequence[str], *lines: str) -> list[str]:
     return list(find_strange_row_questions(Evidence.of(judged([*TABLE, *notes, *lines], (SHOWN,)))))
 

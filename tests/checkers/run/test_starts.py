@@ -210,3 +210,27 @@ def test_a_log_of_a_start_that_nothing_explains_is_a_doubt() -> None:
 def test_a_fault_that_started_a_server_again_left_a_log() -> None:
     assert doubts(fault("kill"), 0, 1) == ["n2 served after 3 starts, and logs of 2 of them were read"]
     assert doubts(fault("kill", healed=False), 0, 1) == []
+
+
+@pytest.mark.parametrize(
+    ("at", "is_odd"), [(10, True), (11, False), (25, False)], ids=["before", "in the moment", "afterwards"]
+)
+def test_a_node_acknowledges_nothing_before_it_was_started(at: int, *, is_odd: bool) -> None:
+    def answered(end: str, process: str = "p1", node: str = "n1") -> Sequence[str]:
+        lines = [f"@{at - 1} {process} {node} invoke add 1", f"@{at} {process} {node} {end}"]
+        return [text for text in strange(*lines) if "acknowledged" in text]
+
+    expected = ["n1 acknowledged an operation, and no start of it that served is noted before"] if is_odd else []
+    assert answered("ok 1") == expected
+    assert answered("fail Unavailable: nobody") == answered("info timed out") == []
+    assert answered("ok 1", process="p1000000000") == [], "the harness itself"
+    assert answered("ok 1", node="n9") == [], "a node of which no start is noted is missed when it is read"
+
+
+def test_the_first_start_that_served_counts_and_nodes_that_join_have_none() -> None:
+    early = ("@9 p1 n2 invoke add 1", "@10 p1 n2 ok 1")
+    (said,) = (text for text in strange(*early, start("n2", 8, "boot", served=False)) if "acknowledged" in text)
+    assert said.startswith("n2 ")
+    value = '{"operation": 1, "nodes": ["n3"], "becomes": {"n3": "normal"}}'
+    joined = (f"@13 -- n3 invoke bootstrap {value}", f"@14 -- n3 ok bootstrap {value}")
+    assert [text for text in strange(*early, *joined) if "acknowledged" in text] == []
