@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.node_schemas import PHASES
+from schemaquake.checkers.evidence.notes import Notes
 from schemaquake.checkers.evidence.schema_changes import SchemaObject
 from schemaquake.checkers.evidence.statements import Statement, parse_statement
 from schemaquake.harness.model.observation import kind_in_memory
@@ -76,6 +77,7 @@ def read_outages(case: Evidence) -> Mapping[str, Sequence[int]]:
 def _sights(case: Evidence) -> Iterator[Sight]:
     samples = _samples(case.observations)
     last: dict[str, int] = {}
+    first = _followed_from(case.notes)
     subjects: dict[_Subject, SchemaObject] = {}
     following = _following(samples, case.parse)
     for (node, sample), rows in samples.items():
@@ -87,10 +89,17 @@ def _sights(case: Evidence) -> Iterator[Sight]:
             if unread and row["kind"] == "live" and row["definition"] is None:
                 continue  # earlier releases of ours told that what could not be read was gone
             definition = None if row["definition"] is None else case.parse(row["definition"])
-            sight = _sight(row, definition, subjects, begins=last.get(node, 0), ends=ends)
+            sight = _sight(row, definition, subjects, begins=last.get(node, min(first, ends)), ends=ends)
             if sight is not None:
                 yield replace(sight, corrected=not following[node, sample].isdisjoint(_names(row, case.parse)))
         last[node] = ends
+
+
+def _followed_from(notes: Notes) -> int:
+    """Return from when on (ns) nodes are read: no session to one is opened before the members are noted for the boot. 0 if that is not noted."""
+    return next(
+        (note["time"] for note, value in notes.all if note["f"] == "membership" and value.get("at") == "boot"), 0
+    )
 
 
 def _following(

@@ -152,3 +152,24 @@ def test_the_times_at_which_a_node_could_not_be_read() -> None:
         "@30 running n1 error NoHostAvailable",
     ]
     assert read_outages(Evidence.of(judged([], lines))) == {"n1": [10_000_000, 30_000_000]}
+
+
+MEMBERS = '@{} -- info membership {{"at": "{}", "members": {{}}}}'
+
+
+@pytest.mark.parametrize(
+    ("notes", "begins"),
+    [
+        ([], 0),
+        ([MEMBERS.format(5, "boot")], 5),
+        ([MEMBERS.format(5, "boot"), MEMBERS.format(8, "boot")], 5),
+        ([MEMBERS.format(5, "operation"), MEMBERS.format(7, "boot")], 7),
+        ([MEMBERS.format(5, "heal")], 0),
+        ([MEMBERS.format(15, "boot")], 10),  # which is a contradiction, and for others to judge
+        (['@5 -- info race {"at": "boot"}'], 0),
+    ],
+)
+def test_no_node_is_read_before_the_members_are_noted_for_the_boot(notes: Sequence[str], begins: int) -> None:
+    rows = [f"@{at} running {node} {DISK}" for at in (10, 20) for node in ("n1", "n2")]
+    found = read_sights(Evidence.of(judged(notes, rows)))
+    assert [sight.begins // 1_000_000 for sight in found] == [begins, begins, 10, 10]

@@ -542,3 +542,20 @@ def test_a_node_whose_disk_was_taken_away_begins_without_what_it_had(history: Se
     assert bool(found(history, (had, empty, again))) is is_found
     may_go_on = any("info" in line for line in history)
     assert bool(found(history, (had, again, "@70 running n2 table k.t gone"))) is not may_go_on
+
+
+@pytest.mark.parametrize(
+    ("members_at", "node", "is_older"),
+    [
+        pytest.param(26, "n2", True, id="read after it had dropped it"),
+        pytest.param(25, "n2", False, id="the reading may have begun before"),
+        pytest.param(26, "n3", False, id="another node may be behind"),
+        pytest.param(None, "n2", False, id="when the reading began is not noted"),
+    ],
+)
+def test_the_first_reading_of_a_node_does_not_go_back_either(
+    members_at: int | None, node: str, *, is_older: bool
+) -> None:
+    notes = [] if members_at is None else [f'@{members_at} -- info membership {{"at": "boot", "members": {{}}}}']
+    anomalies = found([*DROP, *notes], [f"@30 running {node} {table(*WHOLE)}"])
+    assert [one.type for one in anomalies] == (["older-sighting"] if is_older else [])
