@@ -304,6 +304,7 @@ def test_a_value_that_nobody_acknowledged_is_none_that_was_written_over(outcome)
 def test_a_write_that_may_have_been_undone_is_not_owed(cause):
     verdict = judge(FIRST, SECOND, cause, OLDER)
     assert [one for one in verdict.anomalies if one.evidence.get("kind") == "overwritten"] == []
+    assert [doubt.text for doubt in verdict.doubts if "an older value" in doubt.text] == []
 
 
 def test_the_report_counts_cells_and_names_all_their_writes():
@@ -340,6 +341,10 @@ def test_the_report_counts_cells_and_names_all_their_writes():
                 on_the_way(ROW),
             ],
             id="replicas moved",
+        ),
+        pytest.param(
+            [FIRST, change(3000, 'truncate k.t {"where": {}, "consistency": "QUORUM"}'), on_the_way(ROW)],
+            id="truncated, perhaps not everywhere yet",
         ),
         pytest.param(
             [FIRST, change(2000, 'cql k {"statement": "INSERT INTO k.t (k) VALUES (1)"}'), WHOLE, on_the_way(ROW)],
