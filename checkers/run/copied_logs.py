@@ -1,7 +1,8 @@
 """Copied logs: each start of a server left a log of its own.
 
 A line bears the time (ms) at which it was written, so that two lines of one text and one time, in the logs of two nodes or of two starts, are a
-copy, and the log that they stand for is missing; single ones may meet by chance, half of a log does not. The starts of a node are in the order of
+copy, and the log that they stand for is missing. A few may meet by chance, as nodes see one node come up at one time; half of a log, and five
+lines, do not. The starts of a node are in the order of
 their logs: unless a fault moved clocks, the first dated line of a later start is not older than that of an earlier one.
 """
 
@@ -20,11 +21,12 @@ from schemaquake.harness.model.records import plain
 
 __all__ = ["find_copied_logs"]
 
+_LINES_LEAST: Final = 5
 _DATED: Final = re.compile(r"\d{4}-\d\d-\d\d ")
 
 
 def find_copied_logs(logs: pa.Table, notes: Notes) -> Iterator[str]:
-    """Yield the logs half of whose lines, and two or more, are another log's, and the nodes whose logs are not in the order of their starts."""
+    """Yield the logs half of whose lines, and five or more, are another log's, and the nodes whose logs are not in the order of their starts."""
     holders: dict[tuple[str, str, str], set[tuple[str, int]]] = defaultdict(set)
     lines: Counter[tuple[str, int]] = Counter()
     firsts: dict[tuple[str, int], str] = {}
@@ -38,7 +40,7 @@ def find_copied_logs(logs: pa.Table, notes: Notes) -> Iterator[str]:
                 firsts.setdefault(place, line["timestamp"])
     shared = Counter(both for places in holders.values() for both in combinations(sorted(places), 2))
     for (one, other), count in sorted(shared.items()):
-        if count > 1 and 2 * count >= min(lines[one], lines[other]):
+        if count >= _LINES_LEAST and 2 * count >= min(lines[one], lines[other]):
             yield f"the logs of start {one[1]} of {one[0]} and of start {other[1]} of {other[0]} have {count} lines of one text and one time"
     if any(fault.offsets for fault in notes.faults):
         return

@@ -34,28 +34,27 @@ def day(*seconds: int) -> list[str]:
     return [f"2026-11-29 10:00:{second:02},000" for second in seconds]
 
 
-OWN = log("n1", 0, *day(1, 2, 3, 4))
+OWN = log("n1", 0, *day(1, 2, 3, 4, 5, 6))
 
 
 def test_logs_of_one_text_and_other_times_are_sound() -> None:
     assert said([]) == []
-    assert said([*OWN, *log("n2", 0, *day(2, 3, 4, 5)), *log("n1", 1, *day(11, 12, 13, 14))]) == []
+    assert said([*OWN, *log("n2", 0, *day(2, 3, 4, 5, 6, 7)), *log("n1", 1, *day(11, 12, 13, 14, 15, 16))]) == []
 
 
 @pytest.mark.parametrize(("node", "boot"), [("n2", 0), ("n2", 3), ("n1", 1)])
 def test_a_log_that_is_anothers_is_a_copy(node: str, boot: int) -> None:
-    (text,) = said([*OWN, *log(node, boot, *day(1, 2, 3, 4))])
-    assert text == f"the logs of start 0 of n1 and of start {boot} of {node} have 4 lines of one text and one time"
+    (text,) = said([*OWN, *log(node, boot, *day(1, 2, 3, 4, 5, 6))])
+    assert text == f"the logs of start 0 of n1 and of start {boot} of {node} have 6 lines of one text and one time"
 
 
 @pytest.mark.parametrize(
     ("seconds", "is_copy"),
     [
-        pytest.param((1, 2), True, id="two lines are the whole log"),
-        pytest.param((1, 2, 5, 6), True, id="half of the log"),
-        pytest.param((1, 2, 5, 6, 7), True, id="half of the shorter log"),
-        pytest.param((1, 3, 4, 5), False, id="a single line, by chance"),
-        pytest.param((1,), False, id="a single line that is the whole log"),
+        pytest.param((1, 2, 3, 4, 5), True, id="five lines are the whole log"),
+        pytest.param((1, 2, 3, 4, 5, 10, 11, 12, 13, 14), True, id="most of the shorter log"),
+        pytest.param((1, 2, 3, 4, 10, 11), False, id="four lines, by chance"),
+        pytest.param((1, 2, 3, 4), False, id="four lines that are the whole log"),
     ],
 )
 def test_half_of_a_log_is_no_chance(seconds: Sequence[int], *, is_copy: bool) -> None:
@@ -63,21 +62,21 @@ def test_half_of_a_log_is_no_chance(seconds: Sequence[int], *, is_copy: bool) ->
 
 
 def test_a_few_lines_of_long_logs_may_meet() -> None:
-    one, other = day(*range(1, 11)), day(1, 2, *range(20, 28))
+    one, other = day(*range(1, 13)), day(1, 2, 3, 4, 5, *range(20, 28))
     assert said([*log("n1", 0, *one), *log("n2", 0, *other)]) == []
 
 
 @pytest.mark.parametrize(
     "other",
     [
-        pytest.param(log("n2", 0, *day(1, 2, 3, 4), text="other"), id="other texts"),
-        pytest.param(log("n2", 0, *day(1, 2, 3, 4), thread="gossip"), id="other threads"),
-        pytest.param(log("n2", 0, None, None, None, None), id="lines without times"),
+        pytest.param(log("n2", 0, *day(1, 2, 3, 4, 5, 6), text="other"), id="other texts"),
+        pytest.param(log("n2", 0, *day(1, 2, 3, 4, 5, 6), thread="gossip"), id="other threads"),
+        pytest.param(log("n2", 0, *[None] * 6), id="lines without times"),
     ],
 )
 def test_lines_that_are_others_are_no_copy(other: Sequence[dict]) -> None:
     assert said([*OWN, *other]) == []
-    timeless = log("n1", 0, None, None, None, None)
+    timeless = log("n1", 0, *[None] * 6)
     assert said([*timeless, *other]) == []
 
 

@@ -123,6 +123,7 @@ def test_an_account_that_a_reading_has_twice_is_odd(account: str, name: str) -> 
         pytest.param("table k.t id=a a:int*", "table l.t id=a a:int*", False, id="tables of two keyspaces"),
         pytest.param("table k.t id=a a:int*", "view k.t id=a a:int*", False, id="two kinds"),
         pytest.param("data-directory k.t id=a {}", "data-directory k.t id=b {}", False, id="lives of a table"),
+        pytest.param("data-directory k.t {}", "data-directory k.t {}", False, id="lives without ids"),
         pytest.param(
             'function k.f {"arguments": ["int"]}', 'function k.f {"arguments": ["text"]}', False, id="functions"
         ),
