@@ -115,6 +115,11 @@ _PASSAGES_OF_REPAIRS: Final = 40
 """Passages of a step of streams among which a fault falls: each repair streams every range of the node twice or more."""
 _SILENT_FOR_S: Final = (4, 4, 12)
 """A range is waited for for ten seconds."""
+_SEEDS_OF_FAILED_REPAIRS: Final = 200_000
+"""The first seed in which a fault at a repair is so long, and on such a node, that the repair fails; earlier ones stay the runs that they were."""
+_VERBS_AT_FAILED_REPAIRS: Final = ("cut", "pause", "kill")
+_PASSAGES_OF_FAILED_REPAIRS: Final = 12
+_SILENT_TOO_LONG_S: Final = (12, 16)
 _VARIANTS_MOST: Final = 6
 """Variants that a workload of races takes in turn."""
 _NODES_OF_CENTERS: Final = (4, 4, 6)
@@ -304,11 +309,18 @@ def _broken_off(draws: Draws, plan: Plan) -> Plan:
     if plan.nemeses != (_OF_FACTORS,) or not stream.chance(0.5):
         return plan
     steps = [step for step in _ring_steps_of(plan.system) if "/stream/" in step]
-    verb, step, passage = stream.pick(_VERBS_AT_REPAIRS), stream.pick(steps), 1 + stream.below(_PASSAGES_OF_REPAIRS)
-    where = "" if stream.chance(0.6) else f":{stream.pick(plan.node_names)}"
+    if plan.seed >= _SEEDS_OF_FAILED_REPAIRS:
+        # Of a node that is named, which asks for nothing at that step, an answer is waited for in vain.
+        verb, step = stream.pick(_VERBS_AT_FAILED_REPAIRS), steps[0]
+        passage, where = 1 + stream.below(_PASSAGES_OF_FAILED_REPAIRS), f":{stream.pick(plan.node_names)}"
+        seconds = stream.pick(_SILENT_TOO_LONG_S)
+    else:
+        verb, step, passage = stream.pick(_VERBS_AT_REPAIRS), stream.pick(steps), 1 + stream.below(_PASSAGES_OF_REPAIRS)
+        where = "" if stream.chance(0.6) else f":{stream.pick(plan.node_names)}"
+        seconds = stream.pick(_SILENT_FOR_S)
     own = {
         f"{verb}.at": f"{step}@{passage}{where}",
-        "fault.seconds": str(stream.pick(_SILENT_FOR_S)),
+        "fault.seconds": str(seconds),
         "fault.within": f"{plan.time_limit_s:.0f}",
     }
     return replace(plan, options={**plan.options, **own})

@@ -205,6 +205,19 @@ def test_later_repairs_are_broken_off_half_of_the_time():
         assert place.startswith("group0/stream/")
 
 
+def test_still_later_repairs_fail_because_a_node_that_is_named_is_silent_for_too_long():
+    plans = [plan_of_seed(seed, (SIX,)) for seed in range(200_000, 200_300)]
+    broken_off = [plan for plan in plans if plan.nemeses == ("rf-change",) and "fault.seconds" in plan.options]
+    assert broken_off
+    for plan in broken_off:
+        plan.check_options()
+        assert float(plan.options["fault.seconds"]) > 10
+        (place,) = (text for name, text in plan.options.items() if name.endswith(".at"))
+        step, _, passage = place.partition("@")
+        assert step == "6.0/stream/s1"
+        assert passage.partition(":")[2] in plan.node_names
+
+
 def test_a_ring_that_does_not_change_is_not_asked_to():
     assert not any({*plan_of_seed(seed, ("simulated:cassandra-1.1",)).nemeses} & {*CHANGES} for seed in range(100))
 
