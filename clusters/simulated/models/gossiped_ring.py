@@ -132,6 +132,12 @@ class GossipedRing:
             if other is not node and other.server is not None:
                 self._learn(other, told)
         if self.rows is not None and self._at_once is not None:
+            behind = [
+                each.name
+                for each in self._at_once.values()
+                if each.server is not None and _known(each).get(name) != told[name]
+            ]
+            self.rows.told(node, name, behind)
             self.rows.turned(node, _topology(node.disk.ring), self._stamp)
         server_of(node).gossip.tell()
 
@@ -312,6 +318,8 @@ class GossipedRing:
             if self.rows is not None:
                 self.rows.streams_nothing(node, subject, is_told=subject in _known(node))
             raise ServerSaid("ServerError", f"the change of {subject} is not known any more")
+        if self.rows is not None and self._at_once is not None:
+            self.rows.begins_streams(node, subject)
         while not (yield from self.streams.move(node, topology, move, None, again=again)):
             yield Sleep(500 * MS)
         self.streams.look_at_targets(node, topology, move)

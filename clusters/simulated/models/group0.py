@@ -267,7 +267,16 @@ class Group0:
 
     def change(self, node: Node, f: str, value: Mapping[str, Any]) -> Steps:
         """Carry out one schema change; returns whether there was anything to change. Raises ServerSaid."""
-        return server_of(node).staged("group0", self._change(node, f, value))
+        return server_of(node).staged("group0", self._look_at_change(node, f, value, self._change(node, f, value)))
+
+    def _look_at_change(self, node: Node, f: str, value: Mapping[str, Any], steps: Steps) -> Steps:
+        """Carry a change out, and have it looked at whether the node's history has it when it is acknowledged. Raises ServerSaid."""
+        before = dict(_kept(node).history)
+        has_changed = yield from steps
+        if has_changed and self._raft.invariants is not None:
+            texts = [state.text for state in _kept(node).history.values() if state.id not in before]
+            self._raft.invariants.acknowledged(node, _describe(f, value), texts)
+        return has_changed
 
     def _change(self, node: Node, f: str, value: Mapping[str, Any]) -> Steps:
         kept = _kept(node)
@@ -276,12 +285,13 @@ class Group0:
         floor = (log.group, 0 if invariants is None else invariants.floor(log))
         yield G1
         for _ in range(_TRIES):
+            since_ns = node.kernel.heap.now_ns
             yield G2
             if not (yield from self._read_barrier(node, ends_ns)):
                 raise ServerSaid("ServerError", "raft operation [read_barrier] timed out, there is no raft quorum")
             yield G3
             if invariants is not None:
-                invariants.begun(node, kept.log, _role(node).applied, floor)
+                invariants.begun(node, kept.log, _role(node).applied, floor, since_ns)
             last_us = kept.last_us
             new_us = max(node.clock.schema_stamp_us(), last_us + 1)
             yield G4
@@ -290,8 +300,7 @@ class Group0:
             if after is before:
                 return False
             rows = tuple(difference(before, after, new_us, _WRITING))
-            text = f'CQL DDL statement: "{statement(f, value)}"'
-            command = Command(last_us, new_us, time_id(node, new_us), rows, text)
+            command = Command(last_us, new_us, time_id(node, new_us), rows, _describe(f, value))
             if (yield from self._add(node, command, ends_ns)):
                 return True
         raise ServerSaid("ServerError", "Failed to apply group 0 change due to concurrent modification")
@@ -345,9 +354,14 @@ class Group0:
             while index is not None and role.applied < index and node.kernel.heap.now_ns < ends_ns:
                 yield role.moved.within(200 * MS)
             if index is not None and role.applied >= index:
+                self._look_at_barrier(node, index)
                 return True
             yield role.moved.within(100 * MS)
         return False
+
+    def _look_at_barrier(self, node: Node, index: int) -> None:
+        if self._raft.invariants is not None:
+            self._raft.invariants.passed(node, _role(node).applied, index)
 
     def catch_up(self, node: Node) -> Steps:
         """Wait until the node has applied all that was committed before; returns whether it has."""
@@ -367,6 +381,8 @@ class Group0:
         while role.applied < role.commit:
             entry = role.log.entry(role.applied + 1)
             assert entry.number == role.applied + 1
+            if self._raft.invariants is not None:
+                self._raft.invariants.applies(node, role.log, entry.number)
             if isinstance(entry.command, Command):
                 yield G7
                 yield from self._carry_out(node, entry.command)
@@ -672,6 +688,8 @@ class Group0:
 
     def _fetch_first(self, node: Node, message: Message) -> Steps:
         """Fetch a table's definition from the coordinator that writes to it; the schema stays as it is."""
+        if self._raft.invariants is not None:
+            self._raft.invariants.asks(node, message.sender, message.epoch, _kept(node).last_us)
         answers: Answers = yield server_of(node).ask(
             [message.sender], "definition", message.body.table_id, need=1, limit_ns=_ASK_NS
         )
@@ -901,6 +919,11 @@ class Group0:
                 for seat in board.topology.seats.values()
             ]
         return answer_from_tables(node, text, board.topology)
+
+
+def _describe(f: str, value: Mapping[str, Any]) -> str:
+    """Return the text by which the history names a change."""
+    return f'CQL DDL statement: "{statement(f, value)}"'
 
 
 def _warn(node: Node, text: str) -> None:

@@ -134,6 +134,8 @@ class GroupInvariants:
         """By group the members that committed entries named, by their numbers."""
         self._agreed: dict[str, int] = {}
         """By node the last entry that was found to be its leader's."""
+        self._passed_ns: dict[str, int] = {}
+        """By node the moment at which it last got through a read barrier."""
         self._waited: dict[str, Any] = {}
         """By node its last server that has what was committed when it started, or has waited for it."""
 
@@ -307,6 +309,18 @@ class GroupInvariants:
             text = f"{node.name} has one of {state_us} µs after one of {before_us} µs"
             self._report(node, "a state is later than the one before", text)
 
+    def acknowledged(self, node: Node, change: str, carried_out: Collection[str]) -> None:
+        """Take note of a change that a node acknowledges; `carried_out` are those that it has carried out since it was asked."""
+        if change not in carried_out:
+            text = f"{node.name} acknowledges {change}, and has not carried it out"
+            self._report(node, "who acknowledges a change has carried it out", text)
+
+    def asks(self, node: Node, coordinator: str, theirs_us: int, own_us: int) -> None:
+        """Take note of a replica that asks a coordinator for a definition that it lacks, and of the times of the states of both."""
+        if theirs_us <= own_us:
+            text = f"{node.name} is at state {own_us}, and asks {coordinator}, which is at {theirs_us}"
+            self._report(node, "a replica asks nobody who is behind", text)
+
     def lacks(self, node: Node, coordinator: str, table_id: str) -> None:
         """Take note of a replica that does not know the table, or a column, of a request, and does not ask its coordinator, which does."""
         text = f"{node.name} does not ask {coordinator} about {table_id}"
@@ -384,12 +398,31 @@ class GroupInvariants:
             if not _is_majority(members, having):
                 self._report(node, "a majority has what is committed", f"entry {last} is on {', '.join(having)}")
 
+    def applies(self, node: Node, log: _Log, number: int) -> None:
+        """Take note of an entry that a node is about to carry out."""
+        if number > self.floor(log):
+            text = f"{node.name} carries entry {number} out, and {self.floor(log)} is the last one that is committed"
+            self._report(node, "what is carried out is committed", text)
+
     def floor(self, log: _Log) -> int:
         """Return the number of the last entry that anybody takes for committed."""
         return max(self._committed.get(log.group, ()), default=0)
 
-    def begun(self, node: Node, log: _Log, applied: int, floor: tuple[str, int]) -> None:
-        """Take note of a change that begins on what a node has carried out; `floor` is the group, and what was committed when it was asked for."""
+    def passed(self, node: Node, applied: int, index: int) -> None:
+        """Take note of a node that has got through a read barrier, which was answered with an entry; `applied` is the last one that it has carried out."""
+        self._passed_ns[node.name] = node.kernel.heap.now_ns
+        if applied < index:
+            text = f"{node.name} goes on at entry {applied}, and was answered with {index}"
+            self._report(node, "a read barrier waits for what was committed", text)
+
+    def begun(self, node: Node, log: _Log, applied: int, floor: tuple[str, int], since_ns: int) -> None:
+        """Take note of a change that begins on what a node has carried out, behind a read barrier since that moment.
+
+        `floor` is the group, and what was committed when the change was asked for.
+        """
+        if self._passed_ns.get(node.name, -1) < since_ns:
+            text = f"{node.name} begins, and no leader that a majority confirms has answered"
+            self._report(node, "a change begins behind a read barrier", text)
         group, number = floor
         if group == log.group and applied < number:
             text = f"{node.name} begins on entry {applied}, and {number} was committed before"
@@ -468,6 +501,10 @@ class LogInvariants:
         """By node its server and the epoch that this one serves."""
         self._reached_ns: dict[str, int] = {}
         """By node the moment at which it last reached a majority of the members."""
+        self._turned_to: dict[tuple[str, int], list[tuple[str, Collection[str]]]] = {}
+        """By entry the members that its node has turned to, and all that it knew then."""
+        self._read_ns: dict[str, int] = {}
+        """By node the moment at which it last began to read the log with a majority."""
         self._without_log: dict[str, int] = {}
         """By node that has lost its log, and has not read it again, the highest epoch that anybody had enacted by then."""
         self._asked: dict[str, Any] = {}
@@ -584,11 +621,48 @@ class LogInvariants:
             text = f"{node.name} at epoch {enacted} refuses one of epoch {epoch}, since which the table is the same"
             self._report(node, "a replica refuses nobody who knows its definition", text)
 
-    def refuses(self, node: Node, epoch: int, *, is_due: bool) -> None:
-        """Take note of a member that refuses a change at the epoch that it has enacted; `is_due`: by that epoch, too, and not by an earlier one alone."""
-        if not is_due:
-            text = f"{node.name} refuses at epoch {epoch} what could be done then"
+    def turns_to(self, entry_id: tuple[str, int], member: str, members: Collection[str]) -> None:
+        """Take note of the member, of these, that a node is about to turn to with an entry."""
+        self._turned_to.setdefault(entry_id, []).append((member, members))
+
+    def gives_up(self, node: Node, entry_id: tuple[str, int]) -> None:
+        """Take note of a node that gives an entry up: if it is no member, it has turned to all of them, one after another."""
+        turns = self._turned_to.get(entry_id, ())
+        members = turns[0][1] if turns else ()
+        if node.name in members or len(turns) < len(members) or any(each != members for _, each in turns):
+            return
+        left = [name for name in members if name not in {each for each, _ in turns}]
+        if left:
+            text = f"{node.name} gives up after {len(turns)} attempts, and has not turned to {', '.join(left)}"
+            self._report(node, "who gives up has turned to all members", text)
+
+    def serves(self, node: Node, metadata: _Metadata) -> None:
+        """Take note of a node that serves from now on what it has enacted."""
+        if node.server is not None and node.server.memory != metadata.schema:
+            text = f"{node.name} serves other definitions than those of epoch {metadata.epoch}"
+            self._report(node, "a node serves what it has enacted", text)
+
+    def decides(self, node: Node, *, is_outside: bool) -> None:
+        """Take note of a node whose start has come to its end; `is_outside`: it answers nobody who asks for its vote."""
+        if is_outside:
+            self._report(node, "who serves has a part in what is decided", f"{node.name} has none")
+
+    def reads(self, node: Node) -> None:
+        """Take note of a member that asks a majority of the others for what the log has."""
+        self._read_ns[node.name] = node.kernel.heap.now_ns
+
+    def refuses(self, node: Node, epoch: int, judged_at: int, since_ns: int, *, is_due: bool) -> None:
+        """Take note of a member that refuses a change at the epoch that it has enacted.
+
+        It came to that at the epoch `judged_at` and the moment `since_ns`, and has to have asked for the rest of the log since. `is_due`: the
+        change is refused by the present epoch, too, and not by an earlier one alone.
+        """
+        if not is_due or judged_at < epoch:
+            text = f"{node.name} refuses by epoch {judged_at}, and is at {epoch}"
             self._report(node, "who refuses goes by what it has enacted", text)
+        if self._read_ns.get(node.name, -1) < since_ns:
+            text = f"{node.name} refuses by epoch {judged_at}, and has not asked a majority for what it lacks"
+            self._report(node, "who refuses has read the log", text)
 
     def published(self, node: Node, metadata: _Metadata) -> None:
         """Take note of the metadata that a node serves from now on."""

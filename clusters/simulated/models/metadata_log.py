@@ -391,6 +391,8 @@ class MetadataLog:
             cms = life.metadata.cms or self._founders(node)
             member = node.name if node.name in cms else cms[attempts % len(cms)]
             attempts += 1
+            if self._invariants is not None:
+                self._invariants.turns_to(entry.id, member, cms)
             if member == node.name:
                 committed = yield from self._commit_here(node, entry, deadline_ns)
                 if committed is not None:
@@ -405,6 +407,8 @@ class MetadataLog:
                     yield from self._follow(node, entries, snapshot)
                     return epoch
             yield Sleep(node.kernel.cost_ns(50 * MS, 500 * MS))
+        if self._invariants is not None:
+            self._invariants.gives_up(node, entry.id)
         raise ServerSaid("InvalidRequest", f"Could not perform commit after {attempts} attempts. Time remaining: 0ms")
 
     def _commit_here(self, node: Node, entry: Entry, deadline_ns: int) -> Steps:  # noqa: C901 - the steps k1 to k7, in their order
@@ -428,14 +432,14 @@ class MetadataLog:
             try:
                 life.metadata.after(numbered_entry)
             except ServerSaid:
-                before = life.metadata.epoch
+                before, since_ns = life.metadata.epoch, node.kernel.heap.now_ns
                 yield K4
                 yield from self._read_log(node)
                 if life.metadata.epoch > before:
                     continue
                 if is_mine and "own-retry" not in self.flaws:
                     return mine
-                self._look_at_refusal(node, entry)
+                self._look_at_refusal(node, entry, before, since_ns)
                 raise
             acts = self._rules.acts(self._kind(life.metadata, entry), entry.id)
             if "refuse" in acts:
@@ -463,7 +467,8 @@ class MetadataLog:
             return numbered_entry.epoch
         return None
 
-    def _look_at_refusal(self, node: Node, entry: Entry) -> None:
+    def _look_at_refusal(self, node: Node, entry: Entry, judged_at: int, since_ns: int) -> None:
+        """Have a refusal looked at that a member came to at that epoch and moment."""
         if self._invariants is None:
             return
         metadata = _life(node).metadata
@@ -473,7 +478,7 @@ class MetadataLog:
             is_due = True
         else:
             is_due = False
-        self._invariants.refuses(node, metadata.epoch, is_due=is_due)
+        self._invariants.refuses(node, metadata.epoch, judged_at, since_ns, is_due=is_due)
 
     def _committed(self, node: Node, entry: Entry) -> int | None:
         """Return the epoch at which an entry is in the log already, as far as a member can know (`AbstractLocalProcessor.maybeFailure`).
@@ -498,6 +503,8 @@ class MetadataLog:
     def _read_serially(self, node: Node) -> Steps:
         """Enact what a majority of the members has decided; returns whether there was one."""
         before = _life(node).metadata.epoch
+        if self._invariants is not None:
+            self._invariants.reads(node)
         if self._paxos is not None:
             found, is_whole = yield from self._paxos.read(node, self._members(node), before)
             yield from self._follow(node, found, None)
@@ -785,6 +792,8 @@ class MetadataLog:
         server.version = UUID(int=after.epoch)
         if after.topology is not server.ring:
             server.ring = self._view(node, after.topology)
+        if self._invariants is not None:
+            self._invariants.serves(node, after)
 
     def answer(self, node: Node, text: str) -> Iterable[Mapping[str, Any]]:
         """Answer a statement by which the node's schema is read."""
@@ -849,6 +858,7 @@ class MetadataLog:
     def _look_at_end_of_start(self, node: Node, *, takes_own_place: bool) -> None:
         if self._invariants is not None and "peer-gap" not in self.flaws:
             self._invariants.goes_up(node)
+            self._invariants.decides(node, is_outside=_life(node).is_outside)
         if self._rows is not None and takes_own_place:
             self._rows.comes_back(node)
 

@@ -13,7 +13,7 @@
 - What a client is shown is later than the deletion of its row, and than the drop of its column.
 - A node that takes its own place with an empty disk streams all its ranges, of all keyspaces, before it serves; one that comes to ranges by a
   change of the ring those, before it is read from. One that comes, moves or leaves on 5.0 does so until it has its place.
-- When a node has repaired its ranges, every replica of them has what was acknowledged at QUORUM before.
+- When a node has repaired its ranges, they were streamed from and to all replicas meanwhile, which have what was acknowledged at QUORUM before.
 
 Where a replication factor changes, what was acknowledged is compared with reads by the same factor or the next one, and with repairs by the same
 or a larger one: quorums of others need not meet.
@@ -23,6 +23,7 @@ Not looked at: rows of tables that a node does not know; across data centres all
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -43,6 +44,8 @@ _COUNTS: Final[Mapping[str, int]] = {"ONE": 1, "LOCAL_ONE": 1, "TWO": 2, "THREE"
 _REMEMBERED_MOST: Final = 4096
 _PULLED_WITHIN_NS: Final = 15 * S
 """The time within which a node that joins has the schema of one whose schema stays, and that nothing keeps from it."""
+_RING_DELAY_NS: Final = 5 * S
+"""The time that a node of 5.0 waits between telling of a change and streams."""
 _QUESTIONS_MOST: Final = 32
 """Questions of a coordinator that are kept before those that were answered are forgotten."""
 
@@ -77,6 +80,10 @@ class RowInvariants:
         """By node its present server, and factor and end of each range that was streamed to it."""
         self._taken: dict[str, set[tuple[Copies, int]]] = {}
         """By node factor and end of each range that was ever streamed to it."""
+        self._passes: Counter[tuple[str, str, Copies, int]] = Counter()
+        """By source and target, and factor and end of a range, how often that was streamed from one to the other."""
+        self._told: dict[str, tuple[Any, int]] = {}
+        """By node the server that has told last that it comes, moves or leaves, and when."""
         self._own_places: dict[str, Any] = {}
         """By node its last server that has looked for all that it should have, after it had lost its disk."""
         self._version = -1
@@ -243,13 +250,15 @@ class RowInvariants:
             text = f"{node.name} takes rows of {', '.join(having) or 'none'} of {', '.join(readers)}"
             self._report(node, "rows are streamed from enough replicas", text)
 
-    def streamed(self, node: Node, transfer: Transfer) -> None:
-        """Take note of a range that was streamed to a node."""
+    def streamed(self, node: Node, transfer: Transfer, sources: Sequence[str]) -> None:
+        """Take note of a range that was streamed to a node from these."""
         server, ranges = self._streamed.get(node.name, (None, set()))
         if server is not node.server:
             ranges = set()
         ranges.add((transfer.factor, transfer.span.end))
         self._taken.setdefault(node.name, set()).add((transfer.factor, transfer.span.end))
+        for name in sources:
+            self._passes[name, node.name, transfer.factor, transfer.span.end] += 1
         self._streamed[node.name] = node.server, ranges
 
     def has_taken_over(self, node: Node, target: str, ranges: Sequence[tuple[Copies, int]]) -> None:
@@ -282,9 +291,24 @@ class RowInvariants:
 
     def changes(self, node: Node, subject: str, others: Sequence[str]) -> None:
         """Take note of a change of the ring that a node begins to tell of, while these other ones are under way."""
+        self._told[subject] = node.server, node.kernel.heap.now_ns
         if others:
             text = f"{node.name} begins with {subject}, while {', '.join(others)} is changing"
             self._report(node, "one change of the ring at a time", text)
+
+    def told(self, node: Node, subject: str, behind: Sequence[str]) -> None:
+        """Take note of news of a node that this one has told; `behind` are those who serve, or start, and do not have them."""
+        if behind:
+            text = f"{node.name} has told of {subject}, and {', '.join(behind)} does not know"
+            self._report(node, "what is told of a node is known to all at once", text)
+
+    def begins_streams(self, node: Node, subject: str) -> None:
+        """Take note of a node that begins to have rows streamed for a change: it has told of that so long before that all have heard of it."""
+        told = self._told.get(subject)
+        now_ns = node.kernel.heap.now_ns
+        if told is None or told[0] is not node.server or now_ns < told[1] + _RING_DELAY_NS:
+            text = f"{node.name} begins at {now_ns} ns, and has told of {subject} {'at no time' if told is None else f'at {told[1]} ns'}"
+            self._report(node, "rows are streamed when all have heard of a change", text)
 
     def streams_nothing(self, node: Node, subject: str, *, is_told: bool) -> None:
         """Take note of a change of the ring whose rows are to be streamed, and which the node that asks for it does not know; `is_told`: it knows of the subject."""
@@ -348,10 +372,32 @@ class RowInvariants:
     def look_at_repair(self, node: Node, steps: Steps) -> Steps:
         """Carry the repair of a node out, and look at what replicas have when it says that it is done. Raises ServerSaid, as the steps do."""
         before, ring = self.acknowledged(), None if node.server is None else node.server.ring
+        passes, factors = self._passes.copy(), self._factors(node)
         result = yield from steps
         if isinstance(ring, Topology):
+            self._compare_passes(node, ring, [each for each in self._factors(node) if each in factors], passes)
             self.repaired(node, ring, before)
         return result
+
+    def _compare_passes(
+        self, node: Node, ring: Topology, factors: Sequence[Copies], before: Mapping[tuple[str, str, Copies, int], int]
+    ) -> None:
+        """Look at whether a node's ranges were streamed from all replicas to it, and from it to them, since its repair began; `before` is how often by then."""
+        for factor in factors:
+            for place, end in enumerate(ring.tokens):
+                replicas = ring.replicas(place, factor)
+                others = [name for name in replicas if name != node.name and node.name in replicas]
+                for way in [*((name, node.name) for name in others), *((node.name, name) for name in others)]:
+                    if self._passes[*way, factor, end] <= before.get((*way, factor, end), 0):
+                        text = f"nothing of the range up to {end} was streamed from {way[0]} to {way[1]}"
+                        self._report(node, "a repair that is done has streamed from and to all replicas", text)
+                        return
+
+    @staticmethod
+    def _factors(node: Node) -> Sequence[Copies]:
+        """Return the replication factors of the keyspaces that a node knows."""
+        spaces = {} if node.server is None else node.server.memory
+        return list(dict.fromkeys(keyspace.replication_factor for keyspace in spaces.values()))
 
     def repaired(self, node: Node, ring: Topology, before: Mapping[tuple[str, tuple[Any, ...]], Floor]) -> None:
         """Take note of a node that has repaired its ranges by a ring; `before` is what `acknowledged` returned when it began."""

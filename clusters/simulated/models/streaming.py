@@ -45,8 +45,8 @@ class StreamObserver(Protocol):
         """Take note of a node to which a range was streamed from these, and not from the node that loses it."""
         ...
 
-    def streamed(self, node: Node, transfer: Transfer) -> None:
-        """Take note of a node that has a range, as far as there are keyspaces with its factor."""
+    def streamed(self, node: Node, transfer: Transfer, sources: Sequence[str]) -> None:
+        """Take note of a node that has a range of these, as far as there are keyspaces with its factor."""
         ...
 
     def has_taken_over(self, node: Node, target: str, ranges: Sequence[tuple[Copies, int]]) -> None:
@@ -145,7 +145,7 @@ class Streams:
         for transfer in transfers:
             keyspaces = _keyspaces(server, transfer.factor)
             if not keyspaces:
-                self._look_at_range(node, transfer)
+                self._look_at_range(node, transfer, transfer.sources)
                 continue
             sources = self._sources(node, transfer)
             if not sources:
@@ -165,7 +165,7 @@ class Streams:
                 self._write(node, server, answers.answers[source])
                 taken.append(source)
             self._look_at_sources(node, transfer, taken)
-            self._look_at_range(node, transfer)
+            self._look_at_range(node, transfer, taken)
         return True
 
     def take_own_place(self, node: Node, topology: Topology, factor: Copies) -> Steps:
@@ -181,9 +181,9 @@ class Streams:
         if self.invariants is not None:
             self.invariants.has_own_place(node, topology, schema)
 
-    def _look_at_range(self, node: Node, transfer: Transfer) -> None:
+    def _look_at_range(self, node: Node, transfer: Transfer, sources: Sequence[str]) -> None:
         if self.invariants is not None:
-            self.invariants.streamed(node, transfer)
+            self.invariants.streamed(node, transfer, sources)
 
     def _look_at_sources(self, node: Node, transfer: Transfer, sources: Sequence[str]) -> None:
         has_flaw = "stream-any" in self._flaws or "replaced-from-one" in self._flaws

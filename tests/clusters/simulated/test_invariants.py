@@ -28,6 +28,7 @@ from schemaquake.clusters.simulated.models.schema_invariants import ChainInvaria
 from schemaquake.clusters.simulated.processes import Died
 from schemaquake.clusters.simulated.provider import SimulatedProvider
 from schemaquake.clusters.simulated.ring import Ring, token_of
+from schemaquake.clusters.simulated.said import ServerSaid
 from schemaquake.clusters.simulated.schema.definitions import Column, Keyspace, Table
 from schemaquake.clusters.simulated.schema.mutations import Writing, difference
 from schemaquake.clusters.simulated.schema.rows import RowChange, SchemaRows
@@ -202,6 +203,15 @@ def test_what_is_committed_is_the_same_everywhere(terms, breaches):
     assert said(nodes) == breaches
 
 
+@pytest.mark.parametrize(("number", "breaches"), [(2, []), (3, ["what is carried out is committed"])])
+def test_what_is_carried_out_is_committed(number, breaches):
+    log = log_with(1, 1, 1)
+    nodes, seen = group_of(dict.fromkeys(NAMES, log))
+    seen.committed(nodes["n1"], log, 1, 2, THREE)
+    seen.applies(nodes["n2"], log, number)
+    assert said(nodes) == breaches
+
+
 @pytest.mark.parametrize(
     ("group", "applied", "breaches"),
     [("g", 2, []), ("g", 1, ["a change begins on what was committed"]), ("h", 0, [])],
@@ -211,7 +221,8 @@ def test_a_change_begins_on_what_was_committed_before_it(group, applied, breache
     nodes, seen = group_of(dict.fromkeys(NAMES, log))
     assert seen.floor(log) == 0
     seen.committed(nodes["n1"], log, 1, 2, THREE)
-    seen.begun(nodes["n2"], log, applied, (group, seen.floor(log)))
+    seen.passed(nodes["n2"], applied, applied)
+    seen.begun(nodes["n2"], log, applied, (group, seen.floor(log)), 0)
     assert said(nodes) == breaches
 
 
@@ -364,10 +375,115 @@ def test_a_majority_promises_before_an_entry_is_proposed(members, breaches):
     assert said(nodes) == breaches
 
 
-@pytest.mark.parametrize(("is_due", "breaches"), [(True, []), (False, ["who refuses goes by what it has enacted"])])
-def test_who_refuses_goes_by_what_it_has_enacted(is_due, breaches):
+BY_ENACTED = "who refuses goes by what it has enacted"
+HAS_READ = "who refuses has read the log"
+
+
+@pytest.mark.parametrize(
+    ("judged_at", "read_ns", "is_due", "breaches"),
+    [
+        (4, 7, True, []),
+        (4, 5, True, []),
+        (4, 7, False, [BY_ENACTED]),
+        (3, 7, True, [BY_ENACTED]),
+        (4, 4, True, [HAS_READ]),
+        (4, None, True, [HAS_READ]),
+    ],
+    ids=["read since", "read at once", "not due any more", "by an earlier epoch", "read before", "never read"],
+)
+def test_who_refuses_goes_by_what_it_has_enacted_when_it_has_read_the_log(judged_at, read_ns, is_due, breaches):
     nodes = nodes_named(NAMES)
-    LogInvariants(Breaches()).refuses(nodes["n2"], 4, is_due=is_due)
+    seen = LogInvariants(Breaches())
+    seen.reads(nodes["n1"])
+    if read_ns is not None:
+        nodes["n2"].kernel.heap.now_ns = read_ns
+        seen.reads(nodes["n2"])
+    seen.refuses(nodes["n2"], 4, judged_at, 5, is_due=is_due)
+    assert said(nodes) == breaches
+
+
+@pytest.mark.parametrize(
+    ("turns", "members", "breaches"),
+    [
+        (("n1", "n2", "n3"), NAMES, []),
+        (("n1", "n1", "n1"), NAMES, ["who gives up has turned to all members"]),
+        (("n1", "n1"), NAMES, []),
+        (("n4", "n4", "n4", "n4"), ("n1", "n2", "n4"), []),
+    ],
+    ids=["one after another", "one alone", "no time for more", "itself"],
+)
+def test_who_gives_up_has_turned_to_all_members(turns, members, breaches):
+    nodes = nodes_named((*NAMES, "n4"))
+    seen = LogInvariants(Breaches())
+    for member in turns:
+        seen.turns_to(("n4", 7), member, members)
+    seen.turns_to(("n4", 8), "n1", members)
+    seen.gives_up(nodes["n4"], ("n4", 7))
+    assert said(nodes) == breaches
+
+
+def test_who_gives_up_need_not_have_turned_to_members_that_came_meanwhile():
+    nodes = nodes_named((*NAMES, "n4"))
+    seen = LogInvariants(Breaches())
+    for members in (("n1", "n2"), ("n1", "n3"), ("n1", "n3")):
+        seen.turns_to(("n4", 7), "n1", members)
+    seen.gives_up(nodes["n4"], ("n4", 7))
+    assert said(nodes) == []
+
+
+@pytest.mark.parametrize(("schema", "breaches"), [({}, []), ({"k": 1}, ["a node serves what it has enacted"])])
+def test_a_node_serves_what_it_has_enacted(schema, breaches):
+    nodes = nodes_named(NAMES)
+    nodes["n1"].server = SimpleNamespace(memory=schema)
+    LogInvariants(Breaches()).serves(nodes["n1"], Metadata(epoch=4))
+    assert said(nodes) == breaches
+
+
+@pytest.mark.parametrize(
+    ("is_outside", "breaches"), [(False, []), (True, ["who serves has a part in what is decided"])]
+)
+def test_who_serves_has_a_part_in_what_is_decided(is_outside, breaches):
+    nodes = nodes_named(NAMES)
+    LogInvariants(Breaches()).decides(nodes["n1"], is_outside=is_outside)
+    assert said(nodes) == breaches
+
+
+@pytest.mark.parametrize(
+    ("applied", "passed_ns", "breaches"),
+    [
+        (5, 7, []),
+        (4, 7, ["a read barrier waits for what was committed"]),
+        (5, 6, ["a change begins behind a read barrier"]),
+        (5, None, ["a change begins behind a read barrier"]),
+    ],
+    ids=["passed", "not carried out yet", "one of before", "none"],
+)
+def test_a_change_of_group_0_begins_behind_a_read_barrier(applied, passed_ns, breaches):
+    log = log_with(1)
+    nodes, seen = group_of(dict.fromkeys(NAMES, log))
+    seen.passed(nodes["n1"], 5, 5)
+    if passed_ns is not None:
+        nodes["n2"].kernel.heap.now_ns = passed_ns
+        seen.passed(nodes["n2"], applied, 5)
+    seen.begun(nodes["n2"], log, applied, ("g", 0), 7)
+    assert said(nodes) == breaches
+
+
+@pytest.mark.parametrize(
+    ("carried_out", "breaches"), [(["b", "a"], []), (["b"], ["who acknowledges a change has carried it out"])]
+)
+def test_who_acknowledges_a_change_has_carried_it_out(carried_out, breaches):
+    nodes, seen = group_of(dict.fromkeys(NAMES, log_with(1)))
+    seen.acknowledged(nodes["n2"], "a", carried_out)
+    assert said(nodes) == breaches
+
+
+@pytest.mark.parametrize(
+    ("theirs_us", "breaches"), [(6, []), (5, ["a replica asks nobody who is behind"])], ids=["ahead", "at one state"]
+)
+def test_a_replica_asks_nobody_who_is_behind(theirs_us, breaches):
+    nodes, seen = group_of(dict.fromkeys(NAMES, log_with(1)))
+    seen.asks(nodes["n2"], "n1", theirs_us, 5)
     assert said(nodes) == breaches
 
 
@@ -376,6 +492,31 @@ def test_who_changes_the_ring_has_told_so(is_told, breaches):
     nodes = nodes_named(NAMES)
     RowInvariants(list(nodes.values()), Breaches()).streams_nothing(nodes["n2"], "n2", is_told=is_told)
     assert said(nodes) == breaches
+
+
+@pytest.mark.parametrize(
+    ("behind", "breaches"), [([], []), (["n3"], ["what is told of a node is known to all at once"])]
+)
+def test_what_is_told_of_a_node_is_known_to_all_at_once(behind, breaches):
+    nodes = nodes_named(NAMES)
+    RowInvariants(list(nodes.values()), Breaches()).told(nodes["n2"], "n1", behind)
+    assert said(nodes) == breaches
+
+
+@pytest.mark.parametrize(
+    ("subject", "waited_s", "is_started_again", "is_broken"),
+    [("n2", 5, False, False), ("n2", 4.9, False, True), ("n3", 5, False, True), ("n2", 5, True, True)],
+    ids=["all have heard", "too early", "not told of", "told before a start"],
+)
+def test_rows_are_streamed_when_all_have_heard_of_a_change(subject, waited_s, is_started_again, is_broken):
+    nodes = nodes_named(NAMES)
+    seen = RowInvariants(list(nodes.values()), Breaches())
+    seen.changes(nodes["n1"], "n2", ())
+    nodes["n1"].kernel.heap.now_ns = round(waited_s * S)
+    if is_started_again:
+        nodes["n1"].server = object()
+    seen.begins_streams(nodes["n1"], subject)
+    assert said(nodes) == (["rows are streamed when all have heard of a change"] if is_broken else [])
 
 
 @pytest.mark.parametrize("forgets", [0, 5], ids=["nothing", "all but the last one"])
@@ -1520,6 +1661,9 @@ def test_a_repair_that_says_that_it_is_done_is_looked_at_whatever_it_did(holders
     def repair():
         for name in names if len(holders) > 1 else ():
             nodes[name].disk.files("k", "t", "id").write(KEY, CELLS)
+        for transfer in ring.own_transfers(first, 3):
+            for name in NAMES:
+                seen.streamed(nodes[name], transfer, NAMES)
         yield "a question"
         return "done"
 
@@ -1527,6 +1671,54 @@ def test_a_repair_that_says_that_it_is_done_is_looked_at_whatever_it_did(holders
     assert next(steps) == "a question"
     assert said(nodes) == []
     with pytest.raises(StopIteration, match="done"):
+        next(steps)
+    assert said(nodes) == breaches
+
+
+STREAMED = "a repair that is done has streamed from and to all replicas"
+
+
+def stream_to(seen, node, ring, sources=NAMES):
+    """Have it noted that all ranges of n1, which a node has, too, were streamed to that one from these."""
+    for transfer in ring.own_transfers("n1", 3):
+        if node.name in {transfer.target, *transfer.sources}:
+            seen.streamed(node, transfer, [name for name in sources if name != node.name])
+
+
+@pytest.mark.parametrize(
+    ("left_out", "meanwhile", "breaches"),
+    [
+        ("", "", []),
+        ("n2", "", [STREAMED]),
+        ("n1", "", [STREAMED]),
+        ("n1", "from one replica alone", [STREAMED]),
+        ("n2", "streamed before", [STREAMED]),
+        ("n2", "the keyspace is dropped", []),
+        ("n2", "it fails", []),
+    ],
+)
+def test_a_repair_that_says_that_it_is_done_has_streamed_from_and_to_all_replicas(left_out, meanwhile, breaches):
+    ring = even_topology(NAMES, dict.fromkeys(NAMES, ""))
+    nodes = nodes_that_serve(3, ring)
+    seen = RowInvariants(list(nodes.values()), Breaches())
+
+    def repair():
+        yield "a question"
+        for name in NAMES:
+            if name != left_out:
+                stream_to(seen, nodes[name], ring, NAMES if name == "n1" else ("n1",))
+        if meanwhile == "from one replica alone":
+            stream_to(seen, nodes[left_out], ring, ("n2",))
+        if meanwhile == "it fails":
+            raise ServerSaid("ServerError", "Repair session failed")
+
+    if meanwhile == "streamed before":
+        stream_to(seen, nodes[left_out], ring)
+    steps = seen.look_at_repair(nodes["n1"], repair())
+    assert next(steps) == "a question"
+    if meanwhile == "the keyspace is dropped":
+        nodes["n1"].server.memory = {}
+    with pytest.raises(ServerSaid if meanwhile == "it fails" else StopIteration):
         next(steps)
     assert said(nodes) == breaches
 
@@ -1582,7 +1774,7 @@ def test_who_is_to_be_read_from_has_its_ranges(ends, breaches):
     seen = RowInvariants(list(nodes.values()), Breaches())
     for end in ends:
         span = SimpleNamespace(end=end)
-        seen.streamed(nodes["n2"], Transfer(3, span, "n2", ("n1",), is_strict=True, readers=("n1",)))
+        seen.streamed(nodes["n2"], Transfer(3, span, "n2", ("n1",), is_strict=True, readers=("n1",)), ("n1",))
     seen.has_taken_over(nodes["n1"], "n2", [(3, 5), (3, 9)])
     assert said(nodes) == breaches
 
@@ -1669,7 +1861,7 @@ def test_who_takes_its_own_place_has_streamed_all_its_ranges(left_out, starts_ag
     seen = RowInvariants(list(nodes.values()), Breaches())
     nodes["n2"].server = object()
     for transfer in list(ring.own_transfers("n2", 3))[left_out:]:
-        seen.streamed(nodes["n2"], transfer)
+        seen.streamed(nodes["n2"], transfer, transfer.sources)
     if starts_again:
         nodes["n2"].server = object()
     seen.took_own_place(nodes["n2"], ring, 3)
@@ -1687,7 +1879,7 @@ def test_who_takes_its_own_place_has_streamed_rows_of_all_keyspaces(factors, bre
     seen = RowInvariants(list(nodes.values()), Breaches())
     nodes["n2"].server = object()
     for transfer in ring.own_transfers("n2", 3):
-        seen.streamed(nodes["n2"], transfer)
+        seen.streamed(nodes["n2"], transfer, transfer.sources)
     schema = {f"k{factor}": SimpleNamespace(replication_factor=factor) for factor in factors}
     seen.has_own_place(nodes["n2"], ring, schema)
     assert said(nodes) == breaches
