@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final
 
 import orjson
 
@@ -24,18 +24,11 @@ from schemaquake.harness.errors import NotApplicable, SchemaquakeError
 from schemaquake.harness.model.plan import Plan
 from schemaquake.results.matrix.facts import JUDGE_LIMIT_S, facts_of, refused
 from schemaquake.results.runs.execution import carry_out
+from schemaquake.results.runs.placeless_facts import StoredFacts, without_folder
 
 __all__ = ["answer", "main"]
 
 _DIE_WITH_PARENT: Final = 1  # PR_SET_PDEATHSIG
-
-
-class Facts(Protocol):
-    """The results of one run, as its matrix or grid needs them."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the document that is written as the answer."""
-        ...
 
 
 def main() -> int:
@@ -43,7 +36,7 @@ def main() -> int:
     return answer(facts_of, refused, limit_s=JUDGE_LIMIT_S)
 
 
-def answer(extract: Callable[..., Facts], refuse: Callable[..., Facts], *, limit_s: float) -> int:
+def answer(extract: Callable[..., StoredFacts], refuse: Callable[..., StoredFacts], *, limit_s: float) -> int:
     """Carry out the plan that the command line names, and write what `extract` finds in the judged run.
 
     `refuse` makes the facts of a run that could not begin. `limit_s` is the time of each checker. Returns the exit code.
@@ -62,8 +55,7 @@ def answer(extract: Callable[..., Facts], refuse: Callable[..., Facts], *, limit
     else:
         folder = f"{runs.name}/{finished.store.folder.name}"
         facts = extract(finished, folder=folder, seconds=time.monotonic() - began)
-    # Servers write their own paths into their logs, and what is told of a run names no folder of the machine.
-    write_bytes(place, orjson.dumps(facts.to_json()).replace(f"{runs.resolve().parent}/".encode(), b""))
+    write_bytes(place, orjson.dumps(without_folder(facts, runs.parent).to_json()))
     return 0
 
 

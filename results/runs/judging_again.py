@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from schemaquake.results.runs.execution import FinishedRun, conclude_again, was_recorded
+from schemaquake.results.runs.placeless_facts import StoredFacts, without_folder
 from schemaquake.results.store.progress import Finished
 
 __all__ = ["Extract", "JudgedFolder", "RecordedFacts", "judge_again"]
@@ -22,7 +23,7 @@ log = logging.getLogger(__name__)
 Unit = TypeVar("Unit")
 
 
-class RecordedFacts(Protocol):
+class RecordedFacts(StoredFacts, Protocol):
     """Facts of a run. `run` is its folder, relative to the folder of the work; None if it has none there."""
 
     @property
@@ -73,4 +74,5 @@ def judge_again(folder: JudgedFolder[Unit, Facts], extract: Extract[Facts], *, l
 def _facts(place: Path, before: Facts, extract: Extract[Facts], limit_s: float) -> Facts:
     if before.run is None or (not before.races and not was_recorded(place / before.run)):
         return before
-    return extract(conclude_again(place / before.run, limit_s=limit_s), folder=before.run, seconds=before.seconds)
+    finished = conclude_again(place / before.run, limit_s=limit_s)
+    return without_folder(extract(finished, folder=before.run, seconds=before.seconds), place)

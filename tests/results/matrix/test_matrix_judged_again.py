@@ -74,6 +74,19 @@ def test_every_run_is_judged_and_what_comes_out_otherwise_is_counted(folder: Mat
     assert folder.seconds() == 99
 
 
+def test_what_is_judged_again_names_no_folder_of_the_machine(
+    folder: MatrixFolder, verdicts: list[Path], monkeypatch: pytest.MonkeyPatch
+):
+    def facts_of(_finished: Any, *, folder: str, seconds: float) -> RunFacts:
+        return replace(facts(folder, "lost-rows"), seconds=seconds, error=f"saved to {place}/{folder}/data")
+
+    place = folder.path.resolve()
+    monkeypatch.setattr(module, "facts_of", facts_of)
+    judge_again(folder)
+    assert [one.facts.error for one in folder.done()[:2]] == ["saved to runs/a/data", "saved to runs/b/data"]
+    assert judge_again(folder) == 0, "nothing comes out otherwise the second time"
+
+
 def test_a_run_without_races_is_judged_too(folder: MatrixFolder, verdicts: list[Path]):
     (folder.runs / "c" / "journals").mkdir(parents=True)
     alone = replace(facts("runs/c"), races=(), at_large=("schema-disagreement",))

@@ -1,12 +1,26 @@
 """The process of a single run of a matrix, and what it writes."""
 
+from dataclasses import dataclass
 from types import SimpleNamespace
+from typing import Any
 
 import orjson
 import pytest
 
 from schemaquake.harness.model.plan import Plan
 from schemaquake.results.matrix import one_run
+
+
+@dataclass
+class Facts:
+    document: dict[str, Any]
+
+    def to_json(self):
+        return self.document
+
+    @classmethod
+    def from_json(cls, document):
+        return cls(document)
 
 
 @pytest.fixture
@@ -22,7 +36,7 @@ def carried_out(tmp_path, monkeypatch):
     monkeypatch.setattr(one_run, "carry_out", lambda *_, **__: finished)
 
     def written(facts):
-        assert one_run.answer(lambda *_, **__: SimpleNamespace(to_json=lambda: facts), None, limit_s=1) == 0
+        assert one_run.answer(lambda *_, **__: Facts(facts), None, limit_s=1) == 0
         return orjson.loads(place.read_bytes())
 
     return SimpleNamespace(runs=runs, written=written)
