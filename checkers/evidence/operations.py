@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 from schemaquake.checkers.evidence.operation_lines import render_operation
 from schemaquake.harness.ddl.cql import statement
 from schemaquake.harness.history.pairing import OPERATIONS, pair
-from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.operation import HARNESS_PROCESSES, JSON, NEMESIS
 from schemaquake.harness.model.records import plain
 
-__all__ = ["READ_LEVELS", "PairedOperation", "operations", "select_functions", "values_of"]
+__all__ = ["READ_LEVELS", "PairedOperation", "operations", "select_clients", "select_functions", "values_of"]
 
 READ_LEVELS: Final = ("consistency", "additions")
 """What a read of a set or counter says: the consistency level that it asks, and that at which additions are made."""
@@ -108,6 +108,12 @@ def values_of(paired: pa.Table) -> Iterator[PairedOperation]:
             value=None if value is None else orjson.loads(value),
             error=error,
         )
+
+
+def select_clients(events: pa.Table) -> pa.Table:
+    """Return the events of clients: neither notes, nor requests by which the harness makes or heals faults."""
+    process = events["process"]
+    return events.filter(pc.and_(pc.not_equal(process, NEMESIS), pc.less(process, HARNESS_PROCESSES)))
 
 
 def select_functions(history: pa.Table, functions: Collection[str]) -> pa.Table:

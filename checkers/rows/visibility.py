@@ -105,8 +105,8 @@ class _Ignorance:
     removals: tuple[PairedOperation, ...] = ()
     own: PairedOperation | None = None
     """A change of it that this coordinator itself had acknowledged, and cannot have lost since."""
-    agreed: int | None = None
-    """The time (ns) at which this coordinator had agreed with all nodes on a schema that has it, if it cannot have lost it since."""
+    had_agreed: bool = False
+    """True if this coordinator had agreed with all nodes on a schema that has it, and cannot have lost it since."""
 
 
 class Visibility:
@@ -135,8 +135,8 @@ class Visibility:
                     lasted = operation.invoked - since
                     open_ones = _open_removals(evidence, subject, operation)
                     own = _own_change(evidence, subject, operation)
-                    agreed = _find_agreement(evidence.notes, change, operation)
-                    ignorance = _Ignorance(change, operation, lasted, tuple(open_ones), own, agreed)
+                    had_agreed = _had_agreed(evidence.notes, change, operation)
+                    ignorance = _Ignorance(change, operation, lasted, tuple(open_ones), own, had_agreed)
                     found.setdefault(subject, []).append(ignorance)
         tally = Tally(self.name)
         for subject, answers in sorted(found.items(), key=lambda one: (one[0].table, one[0].column or "")):
@@ -227,15 +227,13 @@ def _own_change(evidence: Evidence, subject: _Subject, operation: PairedOperatio
     return max(changes, key=lambda change: change.completed or 0, default=None)
 
 
-def _find_agreement(notes: Notes, change: PairedOperation, operation: PairedOperation) -> int | None:
-    """Return when (ns) the coordinator last agreed with all nodes on a schema that has this change, with nothing since by which it may lose it."""
+def _had_agreed(notes: Notes, change: PairedOperation, operation: PairedOperation) -> bool:
+    """Tell if the coordinator had agreed with all nodes on a schema that has this change, with nothing since by which it may lose it."""
     assert change.completed is not None
-    agreements = [
-        ended
+    return any(
+        change.completed <= begun and ended <= operation.invoked and _is_undisturbed(notes, operation, ended)
         for begun, ended in notes.agreements(operation.node or "")
-        if change.completed <= begun and ended <= operation.invoked and _is_undisturbed(notes, operation, ended)
-    ]
-    return max(agreements, default=None)
+    )
 
 
 def _is_undisturbed(notes: Notes, operation: PairedOperation, since: int) -> bool:
@@ -302,7 +300,7 @@ def _judge_answers(
         ignorant, change = own[0]
         text = f"{ignorant.node} did not know it in op {ignorant.index}, after it had acknowledged op {change.index}"
         return Doubt("undecided", text, (subject.table.key,))
-    agreed = [one for one in answers if one.agreed is not None and not one.removals]
+    agreed = [one for one in answers if one.had_agreed and not one.removals]
     if not late and agreed:
         ignorant = agreed[0].operation
         text = (

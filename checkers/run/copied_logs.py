@@ -2,8 +2,8 @@
 
 A line bears the time (ms) at which it was written, so that two lines of one text and one time, in the logs of two nodes or of two starts, are a
 copy, and the log that they stand for is missing. A few may meet by chance, as nodes see one node come up at one time; half of a log, and five
-lines, do not. The starts of a node are in the order of
-their logs: unless a fault moved clocks, the first dated line of a later start is not older than that of an earlier one.
+lines, do not. The starts of a node are in the order of their logs: unless a fault moved clocks, the first dated line of a later start is not
+older than that of an earlier one.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.notes import Notes
-from schemaquake.harness.model.operation import HARNESS_PROCESSES, NEMESIS
+from schemaquake.checkers.evidence.operations import select_clients
 
 __all__ = ["find_misplaced"]
 
@@ -107,8 +107,7 @@ def _find_misplaced_questions(evidence: Evidence) -> Iterator[str]:
     """
     began = evidence.notes.began
     events = evidence.history.filter(pc.equal(evidence.history["type"], "invoke")).select(["index", "time", "process"])
-    clients = pc.and_(pc.not_equal(events["process"], NEMESIS), pc.less(events["process"], HARNESS_PROCESSES))
-    events = events.filter(clients)
+    events = select_clients(events)
     healing = "heal" if began("heal") is not None else "settle-settled"
     for begins, ends in (("boot", "setup"), (healing, "final-settled"), ("restart", "final-restarted")):
         if (first := began(begins)) is not None:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.notes import Notes, may_start, traits_of
-from schemaquake.harness.model.operation import HARNESS_PROCESSES, NEMESIS
+from schemaquake.checkers.evidence.operations import select_clients
 from schemaquake.harness.model.records import plain
 
 __all__ = ["find_strange_starts", "starts_at_least", "starts_at_most"]
@@ -55,8 +55,7 @@ def find_strange_starts(evidence: Evidence) -> Iterator[str]:
 def _first_answers(evidence: Evidence) -> Mapping[str, int]:
     """Return when (ns) each node acknowledged the first operation of a client."""
     events = evidence.history.select(["time", "process", "type", "node"])
-    is_client = pc.and_(pc.not_equal(events["process"], NEMESIS), pc.less(events["process"], HARNESS_PROCESSES))
-    answers = plain(events.filter(pc.and_(is_client, pc.equal(events["type"], "ok"))))
+    answers = plain(select_clients(events.filter(pc.equal(events["type"], "ok"))))
     times = answers.group_by("node", use_threads=False).aggregate([("time", "min")])
     return {row["node"]: row["time_min"] for row in times.to_pylist() if row["node"] is not None}
 

@@ -23,7 +23,7 @@ from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.model.operation import NEMESIS
 from schemaquake.harness.model.records import HISTORY, LOGS, OBSERVATIONS, Records
 
-__all__ = ["CleanRun", "Lie", "NotThereError"]
+__all__ = ["CleanRun", "Lie", "NotThereError", "answered_operations", "loaded"]
 
 PHASES: Mapping[str, tuple[str, ...]] = {
     "settled": ("settled",),
@@ -82,6 +82,20 @@ class _Edit:
     added: Sequence[Mapping[str, Any]] = ()
 
 
+def answered_operations(history: Sequence[Mapping[str, Any]]) -> Sequence[tuple[int, int]]:
+    """(invocation, completion), as places in a history, of every operation of a client that was answered, in the order of the answers."""
+    under_way: dict[int, int] = {}
+    found = []
+    for number, event in enumerate(history):
+        if event["process"] == NEMESIS:
+            continue
+        if event["type"] == "invoke":
+            under_way[event["process"]] = number
+        else:
+            found.append((under_way.pop(event["process"]), number))
+    return found
+
+
 def _by(asked: Mapping[str, Any]) -> str:
     """What a read looks rows up by, for the name of its class."""
     return " by index" if asked.get("index") else " by view" if asked.get("base") else ""
@@ -95,8 +109,8 @@ class CleanRun:
         self._retold = retold
         self._history = _plain_rows(records.history)
         self._observations = _plain_rows(records.observations)
-        self._definitions = [_loaded(row["definition"]) for row in self._observations]
-        self._values = [_loaded(row["value"]) for row in self._history]
+        self._definitions = [loaded(row["definition"]) for row in self._observations]
+        self._values = [loaded(row["value"]) for row in self._history]
         self._nodes = sorted({row["node"] for row in self._observations})
 
     def lies(self) -> Iterator[Lie]:
@@ -288,17 +302,7 @@ class CleanRun:
 
     @cached_property
     def _ends(self) -> Sequence[tuple[int, int]]:
-        """(invocation, completion) of every operation of a client that was answered."""
-        under_way: dict[int, int] = {}
-        found = []
-        for number, event in enumerate(self._history):
-            if event["process"] == NEMESIS:
-                continue
-            if event["type"] == "invoke":
-                under_way[event["process"]] = number
-            else:
-                found.append((under_way.pop(event["process"]), number))
-        return found
+        return answered_operations(self._history)
 
     def _answers(self) -> Iterator[Lie]:
         """Acknowledgements that were refusals, and refusals that were acknowledgements."""
@@ -777,7 +781,8 @@ def _other_token(text: str) -> str:
 # ── tables ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _loaded(text: str | None) -> Any:
+def loaded(text: str | None) -> Any:
+    """Parse a JSON text; None of none."""
     return None if text is None else orjson.loads(text)
 
 

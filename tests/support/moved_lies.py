@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import orjson
 import pyarrow as pa
-from lies import Lie
+from lies import Lie, answered_operations, loaded
 
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.model.operation import NEMESIS
@@ -38,7 +38,7 @@ class MovedRun:
         self._history: list[_Row] = records.history.to_pylist()
         self._observations: list[_Row] = records.observations.to_pylist()
         self._logs: list[_Row] = records.logs.to_pylist()
-        self._values = [_loaded(event["value"]) for event in self._history]
+        self._values = [loaded(event["value"]) for event in self._history]
 
     def lies(self) -> Iterator[Lie]:
         """Yield every lie."""
@@ -63,16 +63,7 @@ class MovedRun:
     @cached_property
     def _operations(self) -> Sequence[tuple[int, int]]:
         """(invocation, completion) of every operation of a client that was answered, in the order of the invocations."""
-        under_way: dict[int, int] = {}
-        found = []
-        for number, event in enumerate(self._history):
-            if event["process"] == NEMESIS:
-                continue
-            if event["type"] == "invoke":
-                under_way[event["process"]] = number
-            else:
-                found.append((under_way.pop(event["process"]), number))
-        return sorted(found)
+        return sorted(answered_operations(self._history))
 
     @cached_property
     def _phases(self) -> Mapping[str, tuple[int, int]]:
@@ -548,10 +539,6 @@ def _picked(row: Mapping[str, Any], *columns: str) -> dict[str, Any]:
 def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
     """What an account says: its definition, and its id, but for that of a directory, which is its name."""
     return _picked(row, "definition") if row["kind"] == "data-directory" else _picked(row, "definition", "id", "error")
-
-
-def _loaded(text: str | None) -> Any:
-    return None if text is None else orjson.loads(text)
 
 
 def _table(rows: Sequence[_Row], schema: pa.Schema) -> pa.Table:

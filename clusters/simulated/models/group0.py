@@ -267,15 +267,20 @@ class Group0:
 
     def change(self, node: Node, f: str, value: Mapping[str, Any]) -> Steps:
         """Carry out one schema change; returns whether there was anything to change. Raises ServerSaid."""
-        return server_of(node).staged("group0", self._look_at_change(node, f, value, self._change(node, f, value)))
+        steps = self._change(node, f, value)
+        if self._raft.invariants is not None:
+            steps = self._look_at_change(node, f, value, steps, self._raft.invariants)
+        return server_of(node).staged("group0", steps)
 
-    def _look_at_change(self, node: Node, f: str, value: Mapping[str, Any], steps: Steps) -> Steps:
+    def _look_at_change(
+        self, node: Node, f: str, value: Mapping[str, Any], steps: Steps, invariants: GroupInvariants
+    ) -> Steps:
         """Carry a change out, and have it looked at whether the node's history has it when it is acknowledged. Raises ServerSaid."""
-        before = dict(_kept(node).history)
+        before = set(_kept(node).history)
         has_changed = yield from steps
-        if has_changed and self._raft.invariants is not None:
+        if has_changed:
             texts = [state.text for state in _kept(node).history.values() if state.id not in before]
-            self._raft.invariants.acknowledged(node, _describe(f, value), texts)
+            invariants.acknowledged(node, _describe(f, value), texts)
         return has_changed
 
     def _change(self, node: Node, f: str, value: Mapping[str, Any]) -> Steps:

@@ -643,7 +643,10 @@ class LogInvariants:
             self._report(node, "a node serves what it has enacted", text)
 
     def decides(self, node: Node, *, is_outside: bool) -> None:
-        """Take note of a node whose start has come to its end; `is_outside`: it answers nobody who asks for its vote."""
+        """Take note of a node whose start has come to its end.
+
+        `is_outside`: it answers nobody who asks for its vote.
+        """
         if is_outside:
             self._report(node, "who serves has a part in what is decided", f"{node.name} has none")
 

@@ -297,13 +297,19 @@ class RowInvariants:
             self._report(node, "one change of the ring at a time", text)
 
     def told(self, node: Node, subject: str, behind: Sequence[str]) -> None:
-        """Take note of news of a node that this one has told; `behind` are those who serve, or start, and do not have them."""
+        """Take note of news of `subject` that a node has told.
+
+        `behind` are those who serve, or start, and do not have them.
+        """
         if behind:
             text = f"{node.name} has told of {subject}, and {', '.join(behind)} does not know"
             self._report(node, "what is told of a node is known to all at once", text)
 
     def begins_streams(self, node: Node, subject: str) -> None:
-        """Take note of a node that begins to have rows streamed for a change: it has told of that so long before that all have heard of it."""
+        """Take note of a node that begins to have rows streamed for a change of `subject`.
+
+        It has told of that so long before that all have heard of it.
+        """
         told = self._told.get(subject)
         now_ns = node.kernel.heap.now_ns
         if told is None or told[0] is not node.server or now_ns < told[1] + _RING_DELAY_NS:
