@@ -111,9 +111,9 @@ class GossipedRing:
             self._learn(node, newer)
             for name in lost:
                 self._tell(node, name, known[name]._replace(word="LEFT", tokens=()))
-            if lost and self.rows is not None:
-                now = _known(node)
-                self.rows.forgets(node, [name for name in lost if now[name].word == "BOOT"])
+        if lost and self.rows is not None:
+            now = _known(node)
+            self.rows.forgets(node, [name for name in lost if now[name].word == "BOOT"])
 
     def _learn(self, node: Node, statuses: Mapping[str, Status]) -> None:
         node.disk.ring = {**_known(node), **statuses}
@@ -163,6 +163,7 @@ class GossipedRing:
                     known = _known(node)
                     node.disk.ring = {**known, **_newer(_known(other), known)}
             self._at_once[node.name] = node
+            self._look_at_news(node)
         known = _known(node)
         own = known.get(node.name)
         if own is not None and own.word in {"LEFT", "REPLACED"} and node.joins is None:
@@ -180,6 +181,13 @@ class GossipedRing:
             self._tell(node, node.name, own._replace(word="NORMAL", goal=(), is_dead=False))
         if self.rows is not None:
             self.rows.starts(node, _STATES[_known(node)[node.name].word] if own is not None else "normal")
+
+    def _look_at_news(self, node: Node) -> None:
+        """Have it looked at whether a node that starts knows all that the others have been told."""
+        others = [each for each in (self._at_once or {}).values() if each.server is not None]
+        unknown = {name for other in others for name in _newer(_known(other), _known(node))}
+        if self.rows is not None and unknown:
+            self.rows.told(node, ", ".join(sorted(unknown)), [node.name])
 
     def join(self, node: Node) -> Steps:
         """Have a booting node take the place that it is to have; at once if it has it. Raises Died."""
@@ -319,7 +327,7 @@ class GossipedRing:
                 self.rows.streams_nothing(node, subject, is_told=subject in _known(node))
             raise ServerSaid("ServerError", f"the change of {subject} is not known any more")
         if self.rows is not None and self._at_once is not None:
-            self.rows.begins_streams(node, subject)
+            self.rows.begins_streams(node, subject, move.dead)
         while not (yield from self.streams.move(node, topology, move, None, again=again)):
             yield Sleep(500 * MS)
         self.streams.look_at_targets(node, topology, move)

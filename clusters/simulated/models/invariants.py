@@ -764,6 +764,12 @@ class LogInvariants:
                 self._report(node, "a majority knows a step before the next one", text)
                 return
 
+    def ended(self, node: Node, move: Moving, topology: Topology) -> None:
+        """Take note of a node that says of a change of the ring that it has come to its end."""
+        if topology.move_of(move.node) is not None or not _has_its_place(move, topology):
+            text = f"{node.name} says so of the {move.change} of {move.node}, which was given up"
+            self._report(node, "a change that has ended was made", text)
+
     def served(self, node: Node, request: str, token: int, version: int, factor: Copies, now: Topology) -> None:
         """Take note of a replica that carries a write or a read out whose coordinator chose the replicas by an earlier version of the topology."""
         then = self._topologies.get(version)

@@ -391,8 +391,7 @@ class MetadataLog:
             cms = life.metadata.cms or self._founders(node)
             member = node.name if node.name in cms else cms[attempts % len(cms)]
             attempts += 1
-            if self._invariants is not None:
-                self._invariants.turns_to(entry.id, member, cms)
+            self._look_at_turn(entry, member, cms)
             if member == node.name:
                 committed = yield from self._commit_here(node, entry, deadline_ns)
                 if committed is not None:
@@ -410,6 +409,10 @@ class MetadataLog:
         if self._invariants is not None:
             self._invariants.gives_up(node, entry.id)
         raise ServerSaid("InvalidRequest", f"Could not perform commit after {attempts} attempts. Time remaining: 0ms")
+
+    def _look_at_turn(self, entry: Entry, member: str, cms: Sequence[str]) -> None:
+        if self._invariants is not None:
+            self._invariants.turns_to(entry.id, member, cms)
 
     def _commit_here(self, node: Node, entry: Entry, deadline_ns: int) -> Steps:  # noqa: C901 - the steps k1 to k7, in their order
         """Commit an entry on a member; returns its epoch. Raises ServerSaid for one that is refused.

@@ -305,11 +305,14 @@ class RowInvariants:
             text = f"{node.name} has told of {subject}, and {', '.join(behind)} does not know"
             self._report(node, "what is told of a node is known to all at once", text)
 
-    def begins_streams(self, node: Node, subject: str) -> None:
+    def begins_streams(self, node: Node, subject: str, dead: str | None) -> None:
         """Take note of a node that begins to have rows streamed for a change of `subject`.
 
-        It has told of that so long before that all have heard of it.
+        It has told of that so long before that all have heard of it. `dead` is the node whose rows are streamed from others, as it
+        is dead.
         """
+        if dead == node.name:
+            self._report(node, "who lives is asked for its rows", f"{node.name} takes itself for dead")
         told = self._told.get(subject)
         now_ns = node.kernel.heap.now_ns
         if told is None or told[0] is not node.server or now_ns < told[1] + _RING_DELAY_NS:

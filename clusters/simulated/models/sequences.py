@@ -212,6 +212,8 @@ class Sequences:
             yield from self._commit(node, ADVANCE, (subject, move.step), partial(self._is_past, node, move))
         if not self._is_finished(node, move):
             raise ServerSaid("ServerError", f"the sequence of {subject} was cancelled")
+        if self.invariants is not None:
+            self.invariants.ended(node, move, self._log.topology(node))
 
     def _look_at_barrier(self, node: Node, move: Moving) -> None:
         """Have it looked at whether the last step of a sequence is known to those who need to; not of one that was cancelled meanwhile."""

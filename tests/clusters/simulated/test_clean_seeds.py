@@ -312,10 +312,21 @@ _CREATED_AND_DROPPED = Plan(
 )
 """An aggregate was created and dropped before another data centre heard of either, which left the version as it was: no turn was due yet."""
 
+_REFUSED_BY_ANOTHER_MEMBER = Plan(
+    system="simulated:cassandra-6.0", workloads=("schema-churn", "set"), nemeses=("bootstrap", "move", "rolling-restart", "stop"),
+    seed=200578, cluster="simulated", nodes=4, spares=1, racks=2, time_limit_s=12.0, rate=8.0, replication_factor=4,
+    options={
+        "bootstrap.limit-s": "40", "move.limit-s": "40", "overlap": "true", "slow": "n1-n4:400,n2-n4:400,n3-n4:400,n5-n4:400",
+        "invariants": "checked", "bugs": "none",
+    },
+)  # fmt: skip
+"""A member did not answer in time, another one refused the aggregate, and the first had it committed when its function was there again."""
+
 
 @pytest.mark.parametrize(
     "plan",
     [
+        _REFUSED_BY_ANOTHER_MEMBER,
         _SERVED_BEHIND,
         _REPLACED_WHILE_FROZEN,
         _LEAVES_AFTER_A_RESTART,

@@ -402,6 +402,18 @@ def test_who_refuses_goes_by_what_it_has_enacted_when_it_has_read_the_log(judged
     assert said(nodes) == breaches
 
 
+@pytest.mark.parametrize("end", ["made", "given up", "under way"])
+def test_a_change_of_the_ring_that_has_ended_was_made(end):
+    ring = even_topology(NAMES, dict.fromkeys(NAMES, ""))
+    move = Moving("move", "n2", ring.ring, (7,))
+    under_way = ring.prepare(2, move)
+    ended = under_way.advance(3, "n2").advance(4, "n2").advance(5, "n2")
+    nodes = nodes_named(NAMES)
+    topology = {"made": ended, "given up": under_way.cancel(3, "n2"), "under way": under_way}[end]
+    LogInvariants(Breaches()).ended(nodes["n2"], move, topology)
+    assert said(nodes) == ([] if end == "made" else ["a change that has ended was made"])
+
+
 @pytest.mark.parametrize(
     ("turns", "members", "breaches"),
     [
@@ -515,8 +527,18 @@ def test_rows_are_streamed_when_all_have_heard_of_a_change(subject, waited_s, is
     nodes["n1"].kernel.heap.now_ns = round(waited_s * S)
     if is_started_again:
         nodes["n1"].server = object()
-    seen.begins_streams(nodes["n1"], subject)
+    seen.begins_streams(nodes["n1"], subject, None)
     assert said(nodes) == (["rows are streamed when all have heard of a change"] if is_broken else [])
+
+
+@pytest.mark.parametrize(("dead", "breaches"), [(None, []), ("n2", []), ("n1", ["who lives is asked for its rows"])])
+def test_who_lives_is_asked_for_its_rows(dead, breaches):
+    nodes = nodes_named(NAMES)
+    seen = RowInvariants(list(nodes.values()), Breaches())
+    seen.changes(nodes["n1"], "n1", ())
+    nodes["n1"].kernel.heap.now_ns = 5 * S
+    seen.begins_streams(nodes["n1"], "n1", dead)
+    assert said(nodes) == breaches
 
 
 @pytest.mark.parametrize("forgets", [0, 5], ids=["nothing", "all but the last one"])

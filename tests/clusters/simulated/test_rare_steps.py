@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from schemaquake.clusters.simulated.data import RowWrite
 from schemaquake.clusters.simulated.disk import Disk, TableFiles
 from schemaquake.clusters.simulated.faces import Joining
 from schemaquake.clusters.simulated.models.gossiped_ring import GossipedRing, Status, _topology
@@ -26,7 +27,7 @@ from schemaquake.clusters.simulated.models.topology_coordinator import Board, Or
 from schemaquake.clusters.simulated.processes import Died
 from schemaquake.clusters.simulated.ring import SPACE, Ring, even_tokens
 from schemaquake.clusters.simulated.said import ServerSaid
-from schemaquake.clusters.simulated.schema.definitions import Keyspace
+from schemaquake.clusters.simulated.schema.definitions import Column, Keyspace, Table
 from schemaquake.clusters.simulated.topology import Seat, even_topology, former_of
 from schemaquake.harness.placements.ring import Location
 
@@ -136,6 +137,46 @@ def test_a_node_that_lives_is_not_removed_by_others_on_5_0():
         ring._allow(node, "remove", "n2", None)
 
 
+def on_the_ring(**words):
+    """A node of a ring of 5.0, whose nodes are normal or what is said of them."""
+    node = living("n1")
+    node.disk = Disk()
+    node.disk.ring = {
+        name: Status(1, words.get(name, "NORMAL"), name, (token,))
+        for name, token in zip(NAMES, even_tokens(3), strict=True)
+    }
+    return node
+
+
+def test_a_node_moves_to_no_token_of_another_one_on_5_0():
+    ring, node = GossipedRing(frozenset()), on_the_ring()
+    assert ring._allow(node, "move", "n1", str(BETWEEN - (SPACE >> 1))).goal == (BETWEEN,)
+    with pytest.raises(ServerSaid, match="another node's"):
+        ring._allow(node, "move", "n1", str(even_tokens(3)[1] - (SPACE >> 1)))
+
+
+@pytest.mark.parametrize("word", ["LEFT", "REPLACED", "NORMAL"])
+def test_a_node_that_has_left_is_not_removed_again_on_5_0(word):
+    node = on_the_ring(n3=word)
+    with nullcontext() if word == "NORMAL" else pytest.raises(ServerSaid, match="Host ID not found"):
+        GossipedRing(frozenset())._allow(node, "remove", "n3", None)
+
+
+@pytest.mark.parametrize("theirs", ["another", "the same"])
+def test_a_node_without_the_schema_of_the_others_does_not_join_on_5_0(theirs):
+    node = living("n2", version="the same")
+    node.kernel = SimpleNamespace(heap=SimpleNamespace(now_ns=0))
+    node.server.gossip = SimpleNamespace(states={"n2": {"version": theirs}}, peers_alive=lambda: ["n2"])
+
+    def waits():
+        for _ in GossipedRing(frozenset())._await_schema(node):
+            node.kernel.heap.now_ns += 500_000_000
+
+    with nullcontext() if theirs == "the same" else pytest.raises(Died, match="Didn't receive schemas"):
+        waits()
+    assert node.kernel.heap.now_ns == (0 if theirs == "the same" else 30_000_000_000)
+
+
 @pytest.mark.parametrize("word", ["LEFT", "REPLACED", "NORMAL"])
 def test_a_node_that_has_left_does_not_start_again_on_5_0(word):
     node = living("n1")
@@ -168,6 +209,41 @@ def test_a_node_that_the_others_have_forgotten_does_not_come_in_on_5_0(word, com
     with expected:
         deque(ring.join(node), maxlen=0)
     assert node.disk.ring["n4"].word == ("NORMAL" if comes_in else word)
+
+
+@pytest.mark.parametrize("begins", ["before", "meanwhile"])
+def test_a_node_does_not_join_beside_another_one_on_5_0(begins):
+    node = on_the_ring()
+    node.name, node.host_ids, node.location, node.joins = "n4", {"n4": "id-n4"}, Location(), Joining(BETWEEN, None)
+    ring = GossipedRing(frozenset())
+    ring._await_schema = lambda _node: iter(())
+
+    def other_begins():
+        node.disk.ring = {**node.disk.ring, "n5": Status(2, "BOOT", "id-n5", (BETWEEN // 2,))}
+
+    if begins == "before":
+        other_begins()
+    steps = ring.join(node)
+    next(steps)
+    if begins == "meanwhile":
+        next(steps)
+        other_begins()
+    with pytest.raises(Died, match="Other bootstrapping"):
+        next(steps)
+    assert "n4" not in node.disk.ring
+
+
+@pytest.mark.parametrize("has_heard", [True, False], ids=["told at once", "told nothing"])
+def test_a_node_that_starts_knows_what_the_others_were_told_on_5_0(has_heard):
+    ring, told = GossipedRing(frozenset()), []
+    ring.rows = SimpleNamespace(told=lambda node, subject, _behind: told.append((node.name, subject)))
+    node, other = on_the_ring(), on_the_ring()
+    other.disk.ring = {**other.disk.ring, "n3": Status(2, "LEFT", "id-n3")}
+    ring._at_once = {"n1": node, "n2": other}
+    if has_heard:
+        node.disk.ring = dict(other.disk.ring)
+    ring._look_at_news(node)
+    assert told == ([] if has_heard else [("n1", "n3")])
 
 
 def test_a_node_does_not_leave_if_too_few_stay():
@@ -224,6 +300,12 @@ def test_a_replication_does_not_change_while_the_ring_does():
     moving = after_sequence(moving, 8, PREPARE, ("join", "n4", (BETWEEN,), None, False), has_locks=True)
     with pytest.raises(ServerSaid, match="while the ring is changing"):
         replace(at_rest, topology=moving).after(altered)
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_the_service_has_as_many_members_as_an_operator_has_asked_for(most):
+    metadata = Metadata(topology=RING, registered=NAMES).after(LogEntry(1, ("n1", 1), "RECONFIGURE_CMS", most, 0))
+    assert metadata.cms == NAMES[:most]
 
 
 def test_a_node_remembers_all_requests_that_it_has_enacted():
@@ -434,6 +516,25 @@ def test_a_node_asks_for_the_vote_when_it_is_a_member():
     next(steps)
     next(steps)
     assert [(each.name, each.votes) for each in asked] == [("n1", False)]
+
+
+@pytest.mark.parametrize("known", [None, "older", "newer"])
+def test_a_definition_that_is_fetched_replaces_none_that_has_come_meanwhile_and_is_newer(known):
+    group, node = group_on()
+    older, newer = (
+        Table("k", "t", "id", dict.fromkeys(columns, Column("int", "regular")), {}) for columns in (("v",), ("v", "w"))
+    )
+    learnt, received = [], []
+    node.server.ask = lambda *_, **__: "a question"
+    node.server.table = {"id": {"older": older, "newer": newer}.get(known)}.get
+    node.server.learn = learnt.append
+    group._requests.data.receive = lambda _node, message: received.append(message)
+    message = SimpleNamespace(sender="n2", epoch=9, body=RowWrite("id", ((1,), ()), {"w": (1, 1)}))
+    steps = group._fetch_first(node, message)
+    assert next(steps) == "a question"
+    ends(steps, SimpleNamespace(answers={"n2": newer}))
+    assert learnt == ([] if known == "newer" else [newer])
+    assert received == [message]
 
 
 def test_requests_are_counted_under_the_version_by_which_they_go():
