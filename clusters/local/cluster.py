@@ -15,7 +15,7 @@ from schemaquake.clusters.local.addresses import Addresses
 from schemaquake.clusters.local.node import Launch, local_node, prepare_to_join
 from schemaquake.clusters.local.startup_archive import archive_arguments
 from schemaquake.clusters.local.versions import LocalVersion, Versions
-from schemaquake.clusters.local.volumes import VOLUME, make_volume, remove_volume
+from schemaquake.clusters.local.volumes import SMALL_VOLUME_MB, VOLUME, make_volume, remove_volume
 from schemaquake.clusters.nodes import libfaketime
 from schemaquake.clusters.nodes.booting import boot_in_order, run_on_first
 from schemaquake.clusters.nodes.management import Management
@@ -68,6 +68,13 @@ class ServerSetup:
     """Each server has a clock of its own, which can be skewed, where this machine has libfaketime."""
     own_disk: bool = False
     """The files of each server lie on a file system of their own, which can be filled."""
+    in_memory_mb: int | None = None
+    """The files of each server may take so many MB of memory; None: they lie on the disk, unless `own_disk`."""
+
+    @property
+    def volume_mb(self) -> int | None:
+        """The size of each node's own file system in MB; None if it has none."""
+        return SMALL_VOLUME_MB if self.own_disk else self.in_memory_mb
 
     def launch(self, version: InstalledVersion) -> Launch:
         """Return how servers of this version are started."""
@@ -137,6 +144,7 @@ class LocalCluster:
         self._keep_data = keep_data
         self._on_disk = tuple(dict.fromkeys(name for each in everything for name in server_folders(each.recipe)))
         self._own_disks = setup.own_disk
+        self._volume_mb = setup.volume_mb
         versions = [LocalVersion(system=each.system, launch=setup.launch(each)) for each in everything]
         self._management = Management(installed.java, port=JMX_PORT) if recipe.remote_jmx else None
         self._places = _places(system, recipe, names, spares, folder / "nodes")
@@ -193,8 +201,8 @@ class LocalCluster:
         namespaces.open_enclosure()
         namespaces.lay_network([node.name for node in self.nodes])
         for node in self.nodes:
-            if self._own_disks:
-                make_volume(self._places[node.name].folder, self._on_disk)
+            if self._volume_mb is not None:
+                make_volume(self._places[node.name].folder, self._on_disk, size_mb=self._volume_mb)
             node.prepare()
 
     def _boot(self, nodes: Sequence[ServerNode], *, first_alone: bool = False) -> Sequence[Boot]:
@@ -348,7 +356,7 @@ class LocalCluster:
 
     def _end(self, node: ServerNode) -> None:
         node.kill()
-        if self._own_disks:
+        if self._volume_mb is not None:
             remove_volume(self._places[node.name].folder, self._on_disk)
         if not self._keep_data:
             node.folder.remove()

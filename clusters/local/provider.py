@@ -19,8 +19,10 @@ from schemaquake.clusters.local import namespaces
 from schemaquake.clusters.local.child_process import RECORD, end_recorded
 from schemaquake.clusters.local.cluster import InstalledVersion, LocalCluster, ServerSetup
 from schemaquake.clusters.local.damage import restore_files
+from schemaquake.clusters.local.data_place import DATA_OPTION, DATA_OPTION_HELP, memory_for_data, requested_place
 from schemaquake.clusters.local.node import drop_data
 from schemaquake.clusters.local.startup_archive import ensure_archive
+from schemaquake.clusters.local.volumes import remove_volume
 from schemaquake.clusters.systems.server_options import OPTIONS, system_properties, yaml_settings
 from schemaquake.clusters.systems.system import System, parse_system, recipe_for
 from schemaquake.harness.errors import EnvironmentLacks
@@ -33,13 +35,15 @@ from schemaquake.harness.registry import load
 __all__ = ["LocalProvider"]
 
 _KEPT_FREE_MB: Final = 1500
+_IN_MEMORY: Final = "data_in_memory_mb"
+"""What `local.json` says of where the servers' data lies: MB of memory for each node, or null for the disk."""
 
 
 class LocalProvider:
     """`--cluster local`."""
 
     name = "local"
-    takes_options = OPTIONS
+    takes_options: Mapping[str, str] = {**OPTIONS, DATA_OPTION: DATA_OPTION_HELP}
     prepares_spares = True
 
     def prepare(self, plan: Plan, folder: Path) -> Mapping[str, str]:
@@ -48,13 +52,15 @@ class LocalProvider:
         Raises PlanError, FetchError, EnvironmentLacks.
         """
         systems = [parse_system(name) for name in systems_of(plan)]
-        _require_memory((plan.nodes + plan.spares) * max(system.memory_mb for system in systems))
+        free_mb = _require_memory((plan.nodes + plan.spares) * max(system.memory_mb for system in systems))
+        in_memory_mb = memory_for_data(plan, free_mb=free_mb)
         _require_disk(folder)
         documents = [_install(system, plan.distribution if system is systems[0] else None) for system in systems]
         others = {str(system): found for system, found in zip(systems[1:], documents[1:], strict=True)}
-        document = {**documents[0], "others": others}
+        document = {**documents[0], "others": others, _IN_MEMORY: in_memory_mb}
         (folder / "local.json").write_text(json.dumps(document, indent=1), encoding="utf-8")
         facts = {"java": documents[0]["java_version"], "distribution": documents[0]["source"]}
+        facts["server data"] = "on disk" if in_memory_mb is None else "in memory"
         facts[SERVER_DIGEST] = documents[0]["digest"][:16]
         return facts | {f"digest of the jars of {system}": found["digest"][:16] for system, found in others.items()}
 
@@ -71,6 +77,7 @@ class LocalProvider:
 
     def unstarted(self, plan: Plan) -> LocalCluster:
         """Return a cluster of the plan of which no file is there, to be asked what it lacks. Raises PlanError."""
+        requested_place(plan)
         systems = [parse_system(name) for name in systems_of(plan)]
         wanted = _required(plan.workloads)
         nothing = Path("/nonexistent")
@@ -108,6 +115,7 @@ class LocalProvider:
                 properties=system_properties(plan.options),
                 own_clock="clock" in means_needed(plan),
                 own_disk="disk" in means_needed(plan),
+                in_memory_mb=document.get(_IN_MEMORY),
             ),
             others=[_installed(name, found, wanted) for name, found in document.get("others", {}).items()],
         )
@@ -123,7 +131,9 @@ class LocalProvider:
             if pid is not None:
                 done.append(f"node {record.parent.name}: process {pid} was still running and was ended")
             record.unlink()
-        done += [text for node in sorted((folder / "nodes").glob("*")) for text in restore_files(node)]
+        for node in sorted((folder / "nodes").glob("*")):
+            done += restore_files(node)
+            remove_volume(node, ())
         if Plan.read(folder, keep_going=True).keep_data:
             return done
         emptied = [node.name for node in sorted((folder / "nodes").glob("*")) if drop_data(node)]
@@ -162,16 +172,18 @@ def _required(workloads: Sequence[str]) -> frozenset[str]:
     return frozenset().union(*requirements)
 
 
-def _require_memory(needed_mb: int) -> None:
+def _require_memory(needed_mb: int) -> int | None:
+    """Return how many MB stay free beside the nodes and the harness; None if the machine does not say. Raises EnvironmentLacks."""
     match = re.search(r"^MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text(encoding="ascii"), re.MULTILINE)
     if match is None:
-        return
+        return None
     available_mb = int(match[1]) // 1024
     if available_mb < needed_mb + _KEPT_FREE_MB:
         raise EnvironmentLacks(
             f"these nodes need about {needed_mb} MB, and {_KEPT_FREE_MB} MB must stay free for the harness, "
             f"but only {available_mb} MB of memory are available. Use fewer --nodes, or end other programs."
         )
+    return available_mb - needed_mb - _KEPT_FREE_MB
 
 
 def _require_disk(folder: Path) -> None:

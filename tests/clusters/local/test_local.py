@@ -474,6 +474,14 @@ def test_healing_keeps_the_data_that_the_run_was_to_keep(tmp_path):
     assert (node / "data" / "ks" / "rows").read_text() == "x"
 
 
+@pytest.mark.parametrize("keep_data", [False, True])
+def test_healing_takes_away_where_a_node_s_own_file_system_was_mounted(tmp_path, keep_data):
+    node = a_run(tmp_path, keep_data=keep_data)
+    (node / "volume").mkdir()
+    LocalProvider().heal(tmp_path)
+    assert not (node / "volume").exists()
+
+
 def test_healing_a_run_that_never_started_a_node_does_nothing(tmp_path):
     a_run(tmp_path)
     (tmp_path / "nodes").rename(tmp_path / "elsewhere")
