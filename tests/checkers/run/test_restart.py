@@ -144,7 +144,9 @@ def test_a_slow_node_hides_no_other_that_does_not_start() -> None:
     ("end", "text"),
     [
         pytest.param(
-            started("n2", exit_code=1, error="[main] No space left on device"), "the disk was full", id="disk"
+            started("n2", exit_code=1, error="[main] No space left on device"),
+            "the disk, or the memory that a local cluster keeps its data in, was full",
+            id="disk",
         ),
         pytest.param(started("n2", exit_code=137), "it was killed from outside", id="killed at its start"),
         pytest.param(died("n2", exit_code=-9), "it was killed from outside", id="killed while it served"),
