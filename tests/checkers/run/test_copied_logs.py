@@ -61,9 +61,13 @@ def test_half_of_a_log_is_no_chance(seconds: Sequence[int], *, is_copy: bool) ->
     assert bool(said([*OWN, *log("n2", 0, *day(*seconds))])) is is_copy
 
 
-def test_a_few_lines_of_long_logs_may_meet() -> None:
-    one, other = day(*range(1, 13)), day(1, 2, 3, 4, 5, *range(20, 28))
-    assert said([*log("n1", 0, *one), *log("n2", 0, *other)]) == []
+@pytest.mark.parametrize(
+    ("shared", "length", "is_copy"),
+    [(5, 10, True), (5, 11, False), (5, 13, False), (10, 15, True), (10, 20, True), (10, 21, False)],
+)
+def test_a_few_lines_of_long_logs_may_meet(shared: int, length: int, *, is_copy: bool) -> None:
+    one, other = day(*range(1, length + 1)), day(*range(1, shared + 1), *range(30, 30 + length - shared))
+    assert bool(said([*log("n1", 0, *one), *log("n2", 0, *other)])) is is_copy
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,8 @@ from schemaquake.harness.model.records import OBSERVATIONS
 
 PLANNED = '@0 -- info run-planned {"restart": "none", "logs": [], "pull_delay_s": 0}'
 BOOTS = [f'@0 -- {node} info node-start {{"phase": "boot", "served": true}}' for node in ("n1", "n2")]
+LATER = [line.replace("boot", "restart") for line in BOOTS]
+UNSERVED = [line.replace("true", "false") for line in BOOTS]
 
 
 def reading(number: int, *nodes: str, at: int | None = None, phase: str = "running") -> list[str]:
@@ -51,6 +53,14 @@ def test_a_number_that_no_reading_has_is_missing(gone: int) -> None:
     assert said(left, BOOTS) == [], "a run of 0.1 has no plan"
 
 
+def test_readings_without_a_number_are_in_no_order() -> None:
+    unnumbered = [line for at in (5, 45) for line in reading(0, "n1", at=at, phase="fault")]
+    assert said([unnumbered[0], *WHOLE]) == []
+    assert said([*WHOLE, unnumbered[1]]) == []
+    left = [line for line in WHOLE if "#1 " not in line]
+    assert said([unnumbered[0], *left]) == ["there is no reading number 1, and there is one number 4"]
+
+
 def test_the_last_readings_may_be_the_last_ones() -> None:
     assert said([line for line in WHOLE if "#4 " not in line]) == []
 
@@ -74,6 +84,10 @@ def test_readings_are_answered_in_the_order_of_their_numbers(
         pytest.param((2,), (PLANNED, BOOTS[0]), True, id="one between others, of a node that joined"),
         pytest.param((1,), (PLANNED, *BOOTS), True, id="the first one of a node that served from the start"),
         pytest.param((1,), (PLANNED, BOOTS[0]), False, id="the first one of a node that joined"),
+        pytest.param(
+            (1,), (PLANNED, BOOTS[0], LATER[1]), False, id="the first one of a node that joined and restarted"
+        ),
+        pytest.param((1,), (PLANNED, BOOTS[0], UNSERVED[1]), False, id="the first one of a node that did not come up"),
         pytest.param((4,), (PLANNED, *BOOTS), False, id="the last one"),
         pytest.param((1, 2, 3, 4), (PLANNED, *BOOTS), False, id="all of them: it was never followed"),
     ],
@@ -113,6 +127,11 @@ def test_an_account_that_a_reading_has_twice_is_odd(account: str, name: str) -> 
     assert said([*WHOLE, one, again], BOOTS) == []
     for other in (again.replace("n1", "n2"), again.replace("#5", "#6"), again.replace("settled", "restarted")):
         assert said([*WHOLE, one, other]) == []
+
+
+def test_of_several_accounts_that_are_there_twice_the_first_is_named() -> None:
+    twice = [f"@{at} settled#5 n1 {account}" for account in ("keyspace k", "type k.u a:int") for at in (45, 46)]
+    assert said([*WHOLE, *twice]) == ["n1 shows keyspace k twice in one reading of phase settled"]
 
 
 @pytest.mark.parametrize(
