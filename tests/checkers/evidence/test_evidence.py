@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections.abc import Sequence
 
+import pyarrow as pa
 import pytest
 from histories import judged
 
@@ -133,3 +135,51 @@ def test_a_statement_in_free_text_concerns_the_keyspaces_that_it_may_name(
 ) -> None:
     lines = [f'@1 p0 n1 invoke cql {key}{{"statement": "{statement}"}}', "@2 p0 n1 ok"]
     assert bool(Evidence.of(judged(lines, [])).changes.texts("k")) is concerned
+
+
+READ = '@{} p{} {} invoke read-schema {{"phase": "{}"}}'
+
+
+def begins(*lines: str, observations: Sequence[str] = ("@62 settled n1 keyspace k", "@64 settled n2 keyspace k")):
+    evidence = Evidence.of(judged(lines, observations))
+    return {place: time // 1_000_000 for place, time in evidence.begins.items()}
+
+
+def test_a_final_reading_may_have_begun_with_its_phase_or_with_the_request_of_the_client_that_read() -> None:
+    n1, n2 = ("settled", "n1"), ("settled", "n2")
+    phase = '@{} -- info phase {{"phase": "final-{}", "state": "begins"}}'
+    assert begins() == {n1: 62, n2: 64}
+    assert begins(phase.format(60, "settled")) == {n1: 60, n2: 60}
+    assert begins(phase.format(63, "settled")) == {n1: 62, n2: 63}, "a reading is no later than its answer"
+    assert begins(phase.format(60, "restarted")) == {n1: 62, n2: 64}
+    assert begins(READ.format(55, 1, "n1", "settled"), READ.format(70, 2, "n2", "settled")) == {n1: 55, n2: 64}
+    assert begins(READ.format(55, 1, "n1", "restarted")) == {n1: 62, n2: 64, ("restarted", "n1"): 55}
+    twice = READ.format(55, 1, "n3", "settled"), READ.format(57, 2, "n3", "settled")
+    assert begins(*twice) == {n1: 62, n2: 64, ("settled", "n3"): 55}
+    assert begins("@55 p1 n1 invoke read-schema") == {n1: 62, n2: 64}, "it does not say which reading it is"
+    assert begins(observations=["@62 settled n1 keyspace k", "@61 settled n1 type k.u a:int"]) == {n1: 61}
+
+
+def test_the_final_readings_of_some_nodes_go_on_from_the_first_to_the_last_of_them() -> None:
+    shown = [f"@{at} settled {node} keyspace k" for at, node in ((64, "n2"), (62, "n1"), (66, "n3"))]
+    evidence = Evidence.of(judged((READ.format(50, 1, "n3", "settled"),), [*shown, "@99 restarted n1 keyspace k"]))
+    asked = {None: (50, 66), ("n1", "n2"): (62, 64), ("n1",): (62, 62), ("n3",): (50, 66)}
+    for nodes, (first, last) in asked.items():
+        assert evidence.interval("settled", nodes) == (first * 1_000_000, last * 1_000_000)
+    assert evidence.interval("restarted") == (99_000_000, 99_000_000)
+
+
+@pytest.mark.parametrize("spare", [0, -1])
+def test_operations_of_a_history_are_kept_up_to_a_length(monkeypatch, spare: int) -> None:
+    events = (*CREATE, "@3 p0 n2 invoke drop-table k.t", "@4 p0 n2 ok", "@5 p1 n1 invoke create-type k.u a:int")
+    evidence = Evidence.of(judged(events, SHOWN))
+    monkeypatch.setattr(module, "_KEPT_MOST", len(evidence.history) + spare)
+    asked = {"create-table", "drop-table", "create-type"}
+    assert [one.f for one in evidence.operations(asked)] == ["create-table", "drop-table", "create-type"]
+    once, again = (evidence.operations({"create-table"}) for _ in range(2))
+    assert (once is again) is (spare == 0)
+    assert (evidence.paired() is evidence.paired()) is (spare == 0)
+    assert (evidence.ends() is evidence.ends()) is (spare == 0)
+    for processes, found in ([0], ["create-table", "drop-table"]), ([1], ["create-type"]), ([2], []):
+        chosen = evidence.operations(asked, processes=pa.array(processes, pa.int64()))
+        assert [one.f for one in chosen] == found
