@@ -110,7 +110,7 @@ def find_under_replicated(operations: Operations, order: Versions, notes: Notes,
     certain = {(one.phase, int(operations.key[one.put])) for one in found}
     lost = [
         (phase, put)
-        for phase, put in _find_unseen_puts(operations, groups, owed, nodes=nodes)
+        for phase, put in _find_unseen_puts(operations, order, groups, owed, nodes=nodes)
         if (phase, int(operations.key[put])) not in certain
     ]
     forgotten = _find_forgotten(operations, order, groups) if copies >= nodes else []
@@ -151,25 +151,26 @@ def _describe_forgotten(operations: Operations, forgotten: Sequence[tuple[str, i
 
 
 def _find_unseen_puts(
-    operations: Operations, groups: Sequence[_Group], owed: npt.NDArray[np.int64], *, nodes: int
+    operations: Operations, order: Versions, groups: Sequence[_Group], owed: npt.NDArray[np.int64], *, nodes: int
 ) -> Iterator[tuple[str, int]]:
-    """Yield (phase, put) of acknowledged puts that no read shows, where more nodes than may lack it show what was put before it."""
+    """Yield (phase, put) of acknowledged puts that no read shows, where more nodes than may lack it show nothing, or what was put before it."""
     reads = np.concatenate([operations.gets, operations.probes])
     shown = operations.version[reads[operations.version[reads] != NOTHING]]
     puts = operations.acknowledged_puts
     unseen = puts[~np.isin(operations.version[puts], shown)]
     for phase, put, probes in _find_latest(operations, groups, unseen, owed, operations.invoked[unseen]):
-        earlier = [node for node, probe in probes.items() if _shows_earlier(operations, probe, put)]
+        earlier = [node for node, probe in probes.items() if _shows_earlier(operations, order, probe, put)]
         if len(earlier) > max(nodes - int(owed[put]), 0):
             yield phase, put
 
 
-def _shows_earlier(operations: Operations, probe: int, put: int) -> bool:
-    """Return whether a probe shows a value whose put had ended before this put began."""
+def _shows_earlier(operations: Operations, order: Versions, probe: int, put: int) -> bool:
+    """Return whether a probe shows nothing, a value that is certainly older, or one whose put had ended before this put began."""
     version = operations.version[probe]
-    origin = operations.put[version] if version != NOTHING else -1
-    is_acknowledged = origin >= 0 and operations.acknowledged[origin]
-    return bool(is_acknowledged and operations.completed[origin] < operations.invoked[put])
+    if order.high[version] < order.low[operations.version[put]]:
+        return True
+    origin = operations.put[version]  # of nothing, which is older than any put, there is none
+    return bool(origin >= 0 and operations.completed[origin] < operations.invoked[put])
 
 
 def _describe_unseen(operations: Operations, lost: Sequence[tuple[str, int]]) -> Iterator[Doubt]:
