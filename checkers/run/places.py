@@ -87,7 +87,7 @@ def _find_misplaced_readings(evidence: Evidence) -> Iterator[str]:
         times = pc.min_max(rows.filter(pc.equal(rows["phase"], phase))["time"])
         if _lies_outside(times, begin, end):
             yield f"a reading of phase {phase} is from another time"
-    last = max((time for time, _, state in notes.phases if state == "ends"), default=None)
+    last = max((time for time, *_ in notes.phases), default=None)
     on_the_way = pc.invert(pc.is_in(rows["phase"], value_set=pa.array(_READ)))
     times = pc.min_max(rows.filter(on_the_way)["time"])
     if _lies_outside(times, notes.began("boot"), None if notes.unended else last):

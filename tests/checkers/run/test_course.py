@@ -600,7 +600,9 @@ def test_a_final_reading_from_another_time_is_a_gap(readings: Sequence[str], pha
 
 
 def test_a_final_reading_from_when_its_phase_settles_on_is_none() -> None:
-    assert gaps(course(), ["@51 settled n1,n2 keyspace k", "@171 restarted n1,n2 keyspace k"]) == []
+    for shift in (0, 1):
+        readings = [f"@{50 + shift} settled n1,n2 keyspace k", f"@{170 + shift} restarted n1,n2 keyspace k"]
+        assert gaps(course(), readings) == []
 
 
 @pytest.mark.parametrize(
@@ -623,9 +625,44 @@ def test_what_clients_ask_for_while_the_cluster_settles_is_a_gap(process: str, t
     assert [re.sub(r"op \d+", "op", text) for text in found] == [re.sub(r"op \d+", "op", text) for text in said]
 
 
+def asked_between(history: Sequence[str]) -> list[str]:
+    return [re.sub(r"op \d+", "op", text) for text in gaps(sorted(history, key=at)) if "was asked between" in text]
+
+
+def test_of_several_questions_in_one_stretch_the_first_is_named() -> None:
+    early, late = ([f"@{ms} p{ms} n1 invoke add 5", f"@{ms} p{ms} n1 ok 5"] for ms in (41, 52))
+    (said,) = [text for text in gaps(sorted([*course(), *early, *late], key=at)) if "was asked between" in text]
+    assert said == "op 11 was asked between the beginnings of phases heal and final-settled"
+
+
+@pytest.mark.parametrize(
+    ("time", "said"),
+    [
+        (41, []),
+        (50, []),
+        (52, ["op was asked between the beginnings of phases settle-settled and final-settled"]),
+        (60, []),
+    ],
+)
+def test_without_a_note_of_the_healing_clients_ask_nothing_while_nodes_settle(time: int, said: Sequence[str]) -> None:
+    unhealed = [line for line in course() if '"heal"' not in line]
+    assert asked_between([*unhealed, f"@{time} p5 n1 invoke add 5", f"@{time} p5 n1 ok 5"]) == said
+
+
+def test_after_a_restart_that_was_broken_off_clients_ask_nothing_more() -> None:
+    broken = [
+        line for line in course() if not any(name in line for name in ('"settle-restarted"', '"final-restarted"'))
+    ]
+    assert asked_between([*broken, "@250 p5 n1 invoke add 5", "@250 p5 n1 ok 5"]) == [
+        "op was asked between the beginnings of phases restart and final-restarted"
+    ]
+
+
 def test_a_change_of_the_schema_after_the_cluster_had_settled_is_a_gap() -> None:
     made = ["@11 p9 n1 invoke create-keyspace k", "@12 p9 n1 ok"]
     assert gaps([*course(), *made]) == []
+    at_once = [*course(), *made, "@60 p8 n1 invoke create-table k.t a:int*", "@61 p8 n1 ok"]
+    assert not any("after the cluster had settled" in text for text in gaps(sorted(at_once, key=at)))
     (said,) = gaps([*course(), *made, "@62 p8 n1 invoke create-table k.t a:int*", "@63 p8 n1 ok"])
     assert said.endswith("was to change the schema after the cluster had settled")
 
@@ -672,6 +709,11 @@ def test_a_note_of_a_phase_is_from_that_phase(
         about = [text for text in found if "another time" in text or "after the setup" in text]
         assert len(about) == (1 if time in odd_times else 0)
         assert all(said in text for text in about)
+
+
+def test_a_note_of_the_members_that_does_not_say_when_it_is_of_is_not_taken_for_that_of_the_boot() -> None:
+    note = '@21 -- info membership {"members": {}}'
+    assert not any("noted for the boot" in text for text in gaps(sorted([*course(), note], key=at)))
 
 
 @pytest.mark.parametrize(("time", "is_odd"), [(0, False), (7, False), (10, False), (11, True), (63, True)])
