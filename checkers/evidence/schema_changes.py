@@ -224,7 +224,8 @@ def _likenesses(operation: PairedOperation) -> Iterator[tuple[str, ...]]:
 
 def _left_open(operation: PairedOperation) -> PairedOperation:
     """Return a change without the answer that it was applied."""
-    value = {name: each for name, each in operation.value.items() if name != "applied"}
+    value = dict(operation.value)
+    del value["applied"]
     return replace(operation, value=value)
 
 

@@ -25,6 +25,9 @@ TABLE, TYPE, KEYSPACE = (
 )
 
 
+APPLIED = 'ok {"applied": true}'
+
+
 def call(process: int, at: int, asked: str, answer: str | None = "ok") -> list[str]:
     """An operation of one ms, or one without an end."""
     begin = f"@{at} p{process} n1 invoke {asked}"
@@ -117,8 +120,9 @@ def test_what_failed_or_was_a_no_op_is_no_possible_change() -> None:
         call(1, 9, 'cql k {"statement": "DROP TABLE k.t"}'),
         call(2, 11, "create-type k.u f:int", None),
         call(3, 13, "add-column k.t c:int", "fail"),
+        call(3, 15, "drop-table k.t", "fail"),
     )
-    assert [one.index for one in found.all] == [0, 2, 4, 6, 8, 10, 11]
+    assert [one.index for one in found.all] == [0, 2, 4, 6, 8, 10, 11, 13]
     assert [one.index for one in found.possible] == [2, 6, 10]
     assert [one.index for one in found.free_texts] == [8]
     assert found.objects == [TABLE, TYPE]
@@ -129,6 +133,54 @@ def test_what_failed_or_was_a_no_op_is_no_possible_change() -> None:
     assert [one.index for one in found.failed(TABLE)] == [0]
     others = (TYPE, *(TABLE._replace(name=name) for name in "sz"), TABLE._replace(kind="view"))
     assert [list(found.failed(one)) for one in others] == [[]] * 4
+
+
+def test_changes_of_a_table_are_possible_changes_of_it() -> None:
+    found = changes(call(0, 1, "add-column k.t c:int"), call(0, 3, "alter-options k.t comment=x"))
+    assert [one.f for one in found.possible] == ["add-column", "alter-options"]
+    assert (found.objects, found.free_texts) == ([TABLE], [])
+
+
+FUNCTION = '{"arguments": [], "returns": "int", "body": ""}'
+
+
+def test_functions_and_aggregates_go_with_their_own_drops_and_their_keyspace() -> None:
+    aggregate, function = (SchemaObject(kind, "k", "f") for kind in ("aggregate", "function"))
+    found = changes(
+        call(0, 1, f"create-function k.f {FUNCTION}"),
+        call(0, 3, 'create-aggregate k.f {"arguments": [], "state_function": "f", "state_type": "int"}'),
+        call(0, 5, 'drop-aggregate k.f {"arguments": []}'),
+        call(0, 7, 'drop-function k.f {"arguments": []}'),
+        call(0, 9, "drop-keyspace k"),
+    )
+    assert [[one.index for one in found.drops(each)] for each in (aggregate, function)] == [[4, 8], [6, 8]]
+    assert [[one.index for one in found.creates(each)] for each in (aggregate, function)] == [[2], [0]]
+
+
+@pytest.mark.parametrize(
+    ("calls", "founds"),
+    [
+        pytest.param([], False, id="it was there"),
+        pytest.param([call(0, 5, "create-keyspace k")], True, id="it was made"),
+        pytest.param([call(0, 5, "create-keyspace j")], False, id="another one was"),
+        pytest.param([call(0, 5, "create-keyspace k", "info")], False, id="perhaps"),
+        pytest.param([call(0, 5, guarded("create-keyspace k"))], False, id="a no-op, perhaps"),
+        pytest.param([call(0, 5, "create-keyspace k"), call(1, 6, "drop-keyspace k")], False, id="dropped at once"),
+        pytest.param([call(0, 5, "create-keyspace k"), call(1, 7, "drop-keyspace k")], True, id="dropped afterwards"),
+        pytest.param(
+            [call(0, 5, "create-keyspace k"), call(1, 1, "drop-keyspace k", "info")], False, id="the drop may come late"
+        ),
+        pytest.param([call(0, 5, "create-keyspace k"), call(1, 1, "drop-keyspace k")], False, id="dropped before"),
+    ],
+)
+def test_a_keyspace_that_was_made_after_all_its_drops_is_the_first_one(calls: list[list[str]], *, founds: bool) -> None:
+    assert changes(*calls).founds("k") is founds
+
+
+def test_coordinators_take_no_change_for_their_own_unless_it_is_said_that_they_do() -> None:
+    lines = [line for n in (0, 1) for line in call(n, 1, guarded("create-table k.t a:int*"), APPLIED)]
+    operations = Evidence.of(judged(lines)).operations(SchemaChanges.functions)
+    assert [certainly_applied(one) for one in SchemaChanges(operations).possible] == [True, True]
 
 
 @pytest.mark.parametrize(
@@ -199,9 +251,6 @@ def test_a_column_may_have_had_every_name_that_a_chain_of_renames_gave_it() -> N
         {"c"},
         {"d"},
     ]
-
-
-APPLIED = 'ok {"applied": true}'
 
 
 @pytest.mark.parametrize(

@@ -126,6 +126,8 @@ def test_a_part_that_is_sound_is_paired_though_another_is_not() -> None:
         ("j ", "ALTER TABLE k.t ADD c int", True),
         ("j ", "DROP KEYSPACE kk", False),
         ("j ", "select * from k.t", False),
+        ("l ", "DROP KEYSPACE kk", False),
+        ("l ", "DROP KEYSPACE k", True),
         ("k ", "DROP TABLE t", True),
         ("", "DROP TABLE t", True),
     ],

@@ -46,6 +46,10 @@ def upgrades(*steps: list[Note], skipped: str | None = None, of: str = "rolling-
     return Upgrades(notes)
 
 
+def back(number: int, node: str, invoked: int, completed: int) -> list[Note]:
+    return step(number, node, invoked, completed, stage="back", system=OLD)
+
+
 def finish(number: int, invoked: int, completed: int | None, **more: Any) -> list[Note]:
     return step(number, "n1", invoked, completed, stage="finish", **more)
 
@@ -96,6 +100,9 @@ def test_other_operations_are_no_upgrades() -> None:
         pytest.param([FIRST, step(2, "n2", 30, 40, outcome="info")], "nodes", (10, END), id="a node may be the other"),
         pytest.param([FIRST, step(2, "n2", 30, None)], "nodes", (10, END), id="a node has no end"),
         pytest.param([FINISH], "nodes", (50, END), id="no node is known"),
+        pytest.param([FIRST, back(2, "n1", 30, 40)], "nodes", (10, 40), id="to a node that went back"),
+        pytest.param([FIRST, back(2, "n1", 30, 40)], "last-steps", (10, END), id="one that goes back ends nothing"),
+        pytest.param([FIRST, finish(3, 50, None)], "last-steps", (10, END), id="its end has no end"),
     ],
 )
 def test_versions_are_mixed_from_the_first_operation_to_what_the_promises_say(
@@ -172,6 +179,21 @@ def test_the_last_step_may_allow_changes_unless_it_changed_nothing(outcome: str,
     found = upgrades(FIRST, finish(3, 50, 60, outcome=outcome), finish(4, 80, 90))
     assert found.promise_on("n1", 65, 70) == promise
     assert found.promise_on("n1", 65, 80) is None
+    unended = upgrades(FIRST, finish(3, 50, None))
+    assert [unended.promise_on("n1", 25, completed) for completed in (30, 49, 50, 70)] == [*["refused"] * 2, None, None]
+
+
+def test_an_operation_is_of_the_node_that_it_names_or_else_of_that_of_its_event() -> None:
+    (event, value), ended = FIRST
+    other = ({**event, "node": "n3"}, value)
+    unnamed = ({**event, "node": "n3"}, {**value, "nodes": []})
+    assert [upgrades([begin, ended]).operations[0].node for begin in (other, unnamed)] == ["n1", "n3"]
+
+
+def test_notes_of_other_kinds_say_of_no_operation_that_it_was_skipped() -> None:
+    value = {"nemesis": "rolling-upgrade", "reason": "none"}
+    others = [({"f": f, "node": None, "index": 98, "time": 98, "type": "info"}, value) for f in ("fault-begins", "run")]
+    assert upgrades(FIRST, others).skipped == []
 
 
 @pytest.mark.parametrize(
@@ -221,6 +243,8 @@ def test_two_upgrades_have_an_end_and_a_mixed_time_of_their_own() -> None:
     assert found.during("n1", 25, 30) is found.each[0]
     assert found.during("n1", 82, 85) is found.each[1]
     assert found.during("n1", 62, 65) is None
+    stayed = upgrades(FIRST, FINISH, step(5, "n1", 70, 80, to=NEWEST, system=NEW))
+    assert [one.promise_on("n1", 82, 85) for one in (found, stayed)] == ["refused", "unsupported"]
 
 
 @pytest.mark.parametrize(
