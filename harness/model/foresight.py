@@ -1,4 +1,4 @@
-"""Foresight: what a workload can know of a run's faults before it begins.
+"""Foresight: what a workload can know of a run's faults, and of the other workloads, before it begins.
 
 Nemeses plan every fault from the seed, so the plan of a run fixes when and where each of them is to be.
 """
@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from schemaquake.harness.model.context import Context
-from schemaquake.harness.model.protocols import Fault
+from schemaquake.harness.model.protocols import Fault, Workload
 from schemaquake.harness.registry import load
 
-__all__ = ["planned_faults"]
+__all__ = ["other_workloads", "planned_faults"]
 
 
 def planned_faults(context: Context) -> Sequence[Fault]:
@@ -21,3 +21,8 @@ def planned_faults(context: Context) -> Sequence[Fault]:
         for name in context.nemeses
         for fault in load("nemeses", name).schedule(context, random=context.random("nemesis", name))
     ]
+
+
+def other_workloads(name: str, context: Context) -> Sequence[Workload]:
+    """Return the workloads of the run but the one of this name. Raises PlanError for one that is not installed."""
+    return [load("workloads", other) for other in context.workloads if other != name]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import replace
 
 from schemaquake.harness.errors import EnvironmentLacks, FaultNotAllowed, NotApplicable, PlanError
@@ -12,7 +13,7 @@ from schemaquake.harness.model.protocols import Cluster, Forecast, ShowsUnstarte
 from schemaquake.harness.model.traits import lack
 from schemaquake.harness.registry import load, names
 
-__all__ = ["refuse_inapplicable", "refuse_lacking", "why_impossible", "why_inapplicable"]
+__all__ = ["refuse_inapplicable", "refuse_lacking", "refuse_unfit_options", "why_impossible", "why_inapplicable"]
 
 
 def why_inapplicable(workload: str, system: str, features: AbstractSet[str]) -> str | None:
@@ -43,9 +44,30 @@ def refuse_inapplicable(plan: Plan) -> None:
         except NotApplicable as error:
             able = [name for name in names("workloads") if _is_able(name, features)]
             raise NotApplicable(f"{error}. Applicable: {', '.join(able)}.") from error
+        _assemble_crews(plan, features)
     why = why_impossible(plan)
     if why is not None:
         raise NotApplicable(why)
+
+
+def refuse_unfit_options(plan: Plan) -> None:
+    """Refuse options that a workload refuses on a system with these features, if the provider knows them in advance.
+
+    Raises PlanError; not NotApplicable, which is the outcome of a run.
+    """
+    features = _features_of(load("clusters", plan.cluster), plan)
+    if features is None or any(why_inapplicable(name, plan.system, features) for name in plan.workloads):
+        return
+    with suppress(NotApplicable):
+        _assemble_crews(plan, features)
+
+
+def _assemble_crews(plan: Plan, features: AbstractSet[str]) -> None:
+    """Have every workload choose its crew, for which it reads all its options. Raises PlanError, NotApplicable."""
+    context = plan.context(frozenset(features))
+    for name in plan.workloads:
+        loaded: Workload = load("workloads", name)
+        loaded.crew(context)
 
 
 def why_impossible(plan: Plan) -> str | None:

@@ -27,6 +27,7 @@ from schemaquake.harness.faults.schedule import compose
 from schemaquake.harness.model.plan import CLUSTER_FILE, Plan
 from schemaquake.harness.model.protocols import HasDataCenters, PreparesSpares, Provider, TopologyNemesis
 from schemaquake.harness.registry import load
+from schemaquake.harness.run.applicability import refuse_unfit_options
 from schemaquake.harness.run_folder import mark_folder
 from schemaquake.harness.run_process import process_start_time
 from schemaquake.harness.sealed_json import dump_sealed, load_sealed
@@ -129,6 +130,7 @@ def refuse_contradictions(plan: Plan) -> None:
             raise PlanError(
                 f"{option} {count}: of --cluster {plan.cluster} all nodes are in one; simulated ones can be in several"
             )
+    refuse_unfit_options(plan)
     # A schedule that no seed can draw would otherwise be refused by the run's own process, and leave a run without a verdict.
     compose(nemeses, plan.context(frozenset()))
 

@@ -97,7 +97,6 @@ def plan_of(plan: Plan, candidate: Candidate, path: Path, *, repeats: int) -> Pl
     options = replace(
         configured(Scenario.options, given),
         scenario=str(path),
-        variant=(),
         mode=candidate.mode,
         races=repeats,
         first_race=0,

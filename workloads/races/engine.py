@@ -21,7 +21,8 @@ Source: seed document 3 (CEP-21), motivation; CASSANDRA-9424, CASSANDRA-10699; e
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from itertools import permutations
 from random import Random
 from typing import Final, Literal, TypeAlias, TypeVar, get_args
@@ -30,7 +31,9 @@ from schemaquake.harness.ddl.cql import statement
 from schemaquake.harness.ddl.rows import insert, read_rows
 from schemaquake.harness.ddl.schema_changes import create_keyspace
 from schemaquake.harness.errors import PlanError
+from schemaquake.harness.model.foresight import other_workloads
 from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.options import configured
 from schemaquake.harness.model.protocols import Context, FaultRequest, Phase, Worker
 from schemaquake.harness.model.steps import Invoke, Meet, Note, Step, Wait
 from schemaquake.workloads.one_a_node import share, stands_for_its_node
@@ -39,7 +42,7 @@ from schemaquake.workloads.races.canary import canary, canary_keyspace, read_can
 from schemaquake.workloads.races.cut import isolated_nodes, requested_cuts
 from schemaquake.workloads.races.lanes import RACERS_MAX, rounds, seats
 from schemaquake.workloads.races.one_by_one import heard_by_all, one_by_one, rest
-from schemaquake.workloads.races.options import Mode, RacingOptions, racing_options
+from schemaquake.workloads.races.options import Mode, RacingOptions, VariantOptions, racing_options
 
 __all__ = [
     "ALWAYS",
@@ -83,6 +86,8 @@ _VIEW_BUILT_S: Final = 1.5
 """Pause after a view of the setup. A node of 5.0 that hears of the next change before its view is built was seen to apply none for minutes."""
 _KEYSPACE_NAME_LENGTH_MAX: Final = 48
 _SIDES_MAX: Final = 8
+_TURNS_MAX: Final = 12
+"""Races after which every variant of a workload had its turn."""
 _SPREAD: Final = 0.8
 _PHASE_DIGITS: Final[dict[str, int]] = {phase: digit for digit, phase in enumerate(get_args(RowPhase), start=1)}
 
@@ -152,13 +157,13 @@ class Race:
 # Not frozen: a type checker takes the attributes of the protocol to be settable, and would refuse it as a Workload.
 @dataclass(kw_only=True, eq=False)
 class RacingWorkload:
-    """A whole `Workload` from a function that makes one race; as many are run as its options say (`RacingOptions`)."""
+    """A whole `Workload` from a function that makes one race; as many are run as its options say (`VariantOptions`)."""
 
     name: str
     requires: frozenset[str]
     race: Callable[[int, Random, Context], Race]
     """The function that makes race number n of the run, with a generator of its own."""
-    options: RacingOptions = field(default_factory=RacingOptions)
+    options: RacingOptions = field(default_factory=VariantOptions)
 
     def faults(self, context: Context) -> Sequence[FaultRequest]:
         """Return the cut of mode `partition`. Raises PlanError if it has no two sides."""
@@ -168,8 +173,20 @@ class RacingWorkload:
         """Return every race of the run in order."""
         return tuple(self.race(n, context.random(self.name, "race", n), context) for n in race_numbers(context))
 
+    def variants(self, context: Context) -> tuple[str, ...]:
+        """Return the names of the variants that races take in turn on a system with the context's features."""
+        others = {name: text for name, text in context.options.items() if name != "variant"}
+        everything = replace(context, options=others)
+        # Variants are what comes of a race's number, so that a plugin's function of a race need not list them.
+        races = (self.race(n, context.random(self.name, "race", n), everything) for n in range(_TURNS_MAX))
+        return tuple(dict.fromkeys(race.variant for race in races))
+
     def crew(self, context: Context) -> Sequence[Worker]:
-        """Return one worker a node; more where races overlap in mode `partition`. Raises PlanError for a single node."""
+        """Return one worker a node; more where races overlap in mode `partition`.
+
+        Raises PlanError for a single node, and for a variant that no workload of the run has.
+        """
+        _refuse_unknown_variants(self, context)
         return crew(self.races(context), context)
 
     def steps(self, phase: Phase, worker: Worker, context: Context, *, phase_label: str) -> Iterator[Step]:
@@ -216,12 +233,30 @@ def pause_before_a_race(context: Context, races: int) -> float:
     return _SPREAD * context.time_limit_s / races if context.under_faults else 0.0
 
 
+def _refuse_unknown_variants(workload: RacingWorkload, context: Context) -> None:
+    """Refuse a variant that no workload of the run has, and variants of which this workload has none. Raises PlanError."""
+    wanted = configured(VariantOptions(), context.options).variant
+    if not wanted:
+        return
+    own = workload.variants(context)
+    racing = [other for other in other_workloads(workload.name, context) if isinstance(other, RacingWorkload)]
+    known = {*own, *(variant for other in racing for variant in other.variants(context))}
+    unknown = [variant for variant in wanted if variant not in known]
+    if unknown or not set(own) & set(wanted):
+        near = get_close_matches((unknown or wanted)[0], own, n=1)
+        hint = f'. Did you mean "{near[0]}"?' if near else ""
+        raise PlanError(
+            f"-O variant={','.join(wanted)}: {workload.name} has no variant {', '.join(unknown or wanted)}; "
+            f"it has {', '.join(own)}{hint}"
+        )
+
+
 def take_turns(number: int, context: Context, turns: Sequence[tuple[str, _Variant]]) -> tuple[str, _Variant]:
     """Return the name of race `number`'s variant, and the variant: in turn, of all or of those in the option `variant`.
 
     A variant may stand in `turns` more than once. Raises PlanError if the option lists none of them.
     """
-    variants = racing_options(context.options).variant
+    variants = configured(VariantOptions(), context.options).variant
     mine = [turn for turn in turns if not variants or turn[0] in variants]
     if not mine:
         raise PlanError(

@@ -10,7 +10,7 @@ from schemaquake.harness.errors import PlanError
 from schemaquake.harness.model.options import configured, names, one_of, option, seconds, truth, whole_number
 from schemaquake.harness.model.protocols import Context
 
-__all__ = ["CutOptions", "Mode", "RacingOptions", "racing_options"]
+__all__ = ["CutOptions", "Mode", "RacingOptions", "VariantOptions", "racing_options"]
 
 Mode: TypeAlias = Literal["barrier", "partition", "single"]
 """The mode of races: all sides in one instant; across a cut; or, as the control, all sides in turn through one coordinator."""
@@ -53,7 +53,6 @@ class RacingOptions(CutOptions):
         shorthand=True,
     )
     """A canary runs before each race; its failure within the limit ends the main phase."""
-    variant: tuple[str, ...] = option((), "the variants to race, with commas; by default all in turn", parse=names)
     lanes: int | None = option(
         None,
         "the number of races in flight at once, 1 or more; by default one in mode barrier, and some across a cut",
@@ -71,6 +70,13 @@ class RacingOptions(CutOptions):
                     "--until-poisoned cannot distinguish a fault from a poisoned cluster: leave out --nemesis and --mode partition"
                 )
             _refuse_company(context)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VariantOptions(RacingOptions):
+    """Options of a workload of one kind of race, which may have several variants."""
+
+    variant: tuple[str, ...] = option((), "the variants to race, with commas; by default all in turn", parse=names)
 
 
 def racing_options(given: Mapping[str, str]) -> RacingOptions:

@@ -18,6 +18,7 @@ from scripted_cluster import calls
 from schemaquake.harness.errors import ExitCode, HistoryError, PlanError
 from schemaquake.harness.model.plan import CLUSTER_FILE, Plan
 from schemaquake.harness.run import runner
+from schemaquake.harness.run.applicability import refuse_inapplicable
 from schemaquake.harness.run.runner import execute, read_outcome, refuse_contradictions
 from schemaquake.harness.run_process import process_start_time, still_running
 from schemaquake.harness.wait import pause_for, until
@@ -103,6 +104,31 @@ def test_a_nemesis_that_cannot_be_had_is_told_before_anything_is_started(folder)
 def test_what_cannot_be_run_is_refused(changes, sentence):
     with pytest.raises(PlanError, match=sentence):
         refuse_contradictions(Plan(**(PLAN | changes)))
+
+
+@pytest.mark.parametrize(
+    ("system", "cluster"), [("simulated:cassandra-5.0", "simulated"), ("cassandra:5.0.9", "local")]
+)
+@pytest.mark.parametrize(
+    ("workload", "options", "sentence"),
+    [
+        ("drop-type", {"variant": "zzz"}, "drop-type has no variant zzz; it has table, column, nested"),
+        ("grid", {"cells": "zzz"}, "no cell of the grid has such a name"),
+    ],
+    ids=["variant", "cell"],
+)
+def test_a_value_that_only_a_system_with_these_features_shows_to_be_none_is_refused_by_the_system_s_name(
+    system, cluster, workload, options, sentence
+):
+    plan = Plan(system=system, cluster=cluster, workloads=(workload,), options=options)
+    with pytest.raises(PlanError, match=sentence):
+        refuse_contradictions(plan)
+    with pytest.raises(PlanError, match=sentence):
+        refuse_inapplicable(plan)
+
+
+def test_what_a_system_has_not_is_left_to_the_outcome_of_a_run():
+    refuse_contradictions(Plan(system="simulated:cassandra-1.1", cluster="simulated", workloads=("drop-type",)))
 
 
 def test_a_folder_without_an_outcome_is_of_a_process_that_was_killed(tmp_path):

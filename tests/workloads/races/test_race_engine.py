@@ -366,6 +366,34 @@ def test_one_variant_can_be_asked_for() -> None:
 
 
 @each_kind
+def test_a_variant_that_no_workload_of_the_run_has_is_refused_also_beside_one_that_it_has(
+    workload: RacingWorkload,
+) -> None:
+    some = workload.variants(context())[0]
+    assert workload.crew(context(options={"variant": some}))
+    for asked in ("sideways", f"{some},sideways"):
+        with pytest.raises(PlanError, match=rf"{workload.name} has no variant sideways; it has {some}"):
+            workload.crew(context(options={"variant": asked}))
+
+
+def test_a_variant_may_be_that_of_another_workload_of_the_run_if_each_has_one() -> None:
+    create_table = RACING[0]
+    both = ("create-table", "drop-type")
+    assert create_table.crew(context(workloads=both, options={"variant": "same,table"}))
+    with pytest.raises(PlanError, match="create-table has no variant table"):
+        create_table.crew(context(workloads=both, options={"variant": "table"}))
+    with pytest.raises(PlanError, match=r"no variant tabel; it has same, definitions, names$"):
+        create_table.crew(context(workloads=both, options={"variant": "same,tabel"}))
+    with pytest.raises(PlanError, match=r'Did you mean "names"\?'):
+        create_table.crew(context(options={"variant": "nmaes"}))
+
+
+@each_kind
+def test_the_variants_of_a_workload_are_those_of_its_races(workload: RacingWorkload) -> None:
+    assert set(workload.variants(context())) == {race.variant for race in workload.races(context(races=60))}
+
+
+@each_kind
 def test_every_variant_is_met_in_both_orders(workload: RacingWorkload) -> None:
     races = workload.races(context(races=42))
     orders: dict[str, set[bool]] = {}
