@@ -24,6 +24,7 @@ from schemaquake.harness.cli.options import (
     NUMBER,
     ONE_RUN,
     RUNS,
+    RUNS_BELOW,
     SECONDS,
     SYSTEM,
     AsJson,
@@ -602,7 +603,7 @@ def _recover(
 
 
 def _findings(
-    runs: Annotated[list[Path], typer.Argument(metavar=RUNS, help="Folders of runs, or folders in which runs are.")],
+    runs: Annotated[list[Path], typer.Argument(metavar=RUNS, help=RUNS_BELOW)],
     *,
     curated: Curated = None,
     as_json: AsJson = False,

@@ -25,6 +25,7 @@ __all__ = [
     "ONE_RUN",
     "PATH",
     "RUNS",
+    "RUNS_BELOW",
     "SECONDS",
     "SYSTEM",
     "URL",
@@ -72,6 +73,10 @@ MINUTES: Final = "MINUTES"
 SYSTEM: Final = "SYSTEM"
 ONE_RUN: Final = "RUN"
 RUNS: Final = "RUN..."
+RUNS_BELOW: Final = (
+    "Folders of runs, or folders in which runs are, at any depth; runs that a run made are not among them."
+)
+"""The help of an argument that `schemaquake.results.store.run_folders.find_runs` reads."""
 
 # ── output ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 

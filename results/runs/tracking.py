@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from schemaquake.results.findings.curation import NOTHING_CURATED, Curation
 from schemaquake.results.findings.description import describe_otherwise, describe_standing, title_of
 from schemaquake.results.findings.lifecycle import FollowedFinding, follow_findings
 from schemaquake.results.findings.tracking import Sighting, SightingState, TrackedFinding
+from schemaquake.results.store.run_folders import find_runs
 from schemaquake.results.store.store import Store
 from schemaquake.results.summary.summarise import read_summary
 from schemaquake.results.wording import counted, days_of, system_name
@@ -43,12 +44,12 @@ class TrackedRuns:
 
 
 def track_runs(paths: Iterable[Path], curation: Curation = NOTHING_CURATED) -> TrackedRuns:
-    """Read the summaries of runs' folders, and of the runs in other folders. A run that cannot be read is listed, not left out.
+    """Read the summaries of the runs at and below some paths. A run that cannot be read is listed, not left out.
 
     Raises PlanError for a path that is not there, and if there is no run at all.
     """
     judged, unread = [], []
-    for folder in _folders(paths):
+    for folder in find_runs(paths):
         try:
             judged.append(replace(read_summary(Store(folder)).judged(), run=folder.name))
         except HistoryError as error:
@@ -62,26 +63,6 @@ def track_runs(paths: Iterable[Path], curation: Curation = NOTHING_CURATED) -> T
         findings=follow_findings(judged, systems, curation),
         unread=tuple(unread),
     )
-
-
-def _folders(paths: Iterable[Path]) -> Sequence[Path]:
-    """List the runs' folders, each once: links such as `latest` name a run that is there anyway."""
-    paths = list(paths)
-    for path in paths:
-        if not path.exists():
-            raise PlanError(f"{path} is not there: name runs' folders, or the folder in which they are")
-    found = [
-        folder for path in paths for folder in ([path] if _is_run(path) else sorted(filter(_is_run, _inside(path))))
-    ]
-    return list({folder.resolve(): folder for folder in reversed(found)})[::-1]
-
-
-def _inside(path: Path) -> Iterable[Path]:
-    return path.iterdir() if path.is_dir() else ()
-
-
-def _is_run(path: Path) -> bool:
-    return (path / "plan.json").is_file()
 
 
 def print_tracked(tracked: TrackedRuns, console: Console) -> None:

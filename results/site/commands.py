@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from schemaquake.harness.cli.json_output import print_json
-from schemaquake.harness.cli.options import FOLDER, RUNS, URL, AsJson, Curated, Verbose
+from schemaquake.harness.cli.options import FOLDER, RUNS, RUNS_BELOW, URL, AsJson, Curated, Verbose
 from schemaquake.harness.cli.sections import PUBLISH, add_command
 from schemaquake.harness.console import configure_logging, stderr
 from schemaquake.harness.errors import ExitCode, PlanError
@@ -42,9 +42,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _publish(
-    runs: Annotated[
-        list[Path], typer.Argument(metavar=RUNS, help="Folders of runs, or folders in which runs are, at any depth.")
-    ],
+    runs: Annotated[list[Path], typer.Argument(metavar=RUNS, help=RUNS_BELOW)],
     *,
     to: Annotated[
         Path,

@@ -13,6 +13,7 @@ from schemaquake.harness.errors import PlanError
 from schemaquake.results.findings.finding import Rate
 from schemaquake.results.runs.execution import conclude
 from schemaquake.results.runs.tracking import print_tracked, track_runs
+from schemaquake.results.store.run_folders import find_runs
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +49,17 @@ def test_the_table_names_versions_and_what_was_not_read(runs):
     print_tracked(track_runs([runs]), Console(file=output, width=200))
     assert "Cassandra 5.0.9 (2 of 2)" in output.getvalue()
     assert "not read: 20261123T101054Z" in output.getvalue()
+
+
+def test_findings_and_sites_are_of_the_same_runs_at_any_depth(runs, tmp_path):
+    deep = tmp_path / "2026" / "november" / "runs"
+    deep.parent.mkdir(parents=True)
+    shutil.copytree(runs, deep, symlinks=True)
+    inner = next(folder for folder in find_runs([deep]) if (folder / "summary.json").exists())
+    shutil.copytree(inner, deep / inner.name / "shrunk" / "runs" / "20261124T101054Z-scenario-cassandra-5.0.9")
+    tracked = track_runs([tmp_path])
+    assert len(tracked.runs) == 2, "a run that is part of another one is not counted"
+    assert {*tracked.runs, *(name for name, _ in tracked.unread)} == {run.name for run in find_runs([tmp_path])}
 
 
 def test_a_folder_without_runs_is_refused(tmp_path):
