@@ -95,8 +95,8 @@ def _loudness(cell: Cell, anomalies: frozenset[str]) -> str:
     )
     known = known_without_race(cell, anomalies)
     if known is None:
-        return f"A CONTROL IS LOUD: {found}"
-    return f"Needs no race: {found}. This is {known.ticket}: {known.says}"
+        return f"A CONTROL IS LOUD: {found}."
+    return f"Needs no race: {found}. This is {known.ticket}: {known.says.rstrip('.')}."
 
 
 def _wide(schedule: Schedule) -> list[str]:
@@ -119,6 +119,6 @@ def _wide(schedule: Schedule) -> list[str]:
     )
     note = (
         f"{counted(len(wide), 'cell is', 'cells are')} less certain than ±{schedule.plan.confidence:g}, by races or by "
-        f"whole runs ({joined(named)}); each cell states its interval"
+        f"whole runs ({joined(named)}); each cell states its interval."
     )
     return [note]

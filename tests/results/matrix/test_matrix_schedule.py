@@ -328,5 +328,18 @@ def test_uncertain_cells_are_counted_by_version():
     ]
 
 
+@pytest.mark.parametrize(
+    ("anomaly", "begins"),
+    [("resurrected-rows", "Needs no race: drop-recreate"), ("lost-rows", "A CONTROL IS LOUD: drop-recreate")],
+)
+def test_every_note_of_a_matrix_is_a_sentence_with_its_full_stop(anomaly, begins):
+    schedule = schedule_of(planned(systems=("cassandra:1.2.19",), workloads=("drop-recreate",), races=1, tries_max=1))
+    run(schedule, VirtualExecutor(world=lambda unit: shows(unit, broken=lambda *_: (anomaly,))))
+    notes = notes_of(schedule)
+    assert notes[0].startswith(begins)
+    assert [note for note in notes if "certain than" in note]
+    assert [note for note in notes if not note.endswith(".") or note.endswith("..")] == []
+
+
 def notes_of(schedule):
     return matrix_of(schedule, started="2026-11-21T10:02:11+00:00", finished=None, seconds=1, machine={}).notes
