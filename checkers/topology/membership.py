@@ -594,7 +594,7 @@ def _keyspaces_of_one_replica(case: _Case, operation: TopologyOperation) -> Sequ
         replication = argument.get("replication") if isinstance(argument, Mapping) else None
         if change.key is None or not replication or not change.possible or change.invoked >= ends:
             continue
-        if change.acknowledged and change.completed is not None and change.completed <= operation.invoked:
+        if change.acknowledged and change.completed is not None and change.completed < operation.invoked:
             factors[change.key] = set()  # whatever it was before
         factors.setdefault(change.key, set()).add(sum_factors(replication))
     return sorted(keyspace for keyspace, known in factors.items() if 1 in known)

@@ -101,11 +101,20 @@ def test_the_last_answer_of_a_node_counts() -> None:
     assert judge(written, SETTLED, probes(ALL_NEW), probes({"n3": "no"}, at=920)).valid is True
 
 
+def test_what_a_node_answered_to_a_client_before_is_no_probe_of_it() -> None:
+    shown = probes({"n3": 1}, at=15)
+    asked = [line.replace("probe", "get").replace("ONE", "QUORUM") for line in shown]
+    verdict = judge(OLDER, asked, NEWER, SETTLED, probes({"n1": 2, "n2": None, "n3": "no"}))
+    assert (verdict.anomalies, [doubt.kind for doubt in verdict.doubts]) == ((), ["unread"])
+
+
 def test_puts_are_owed_by_each_level_and_before_the_probes() -> None:
     at_one = put(2, 20, 22, level="ONE")
     verdict = judge(OLDER, at_one, SETTLED, probes({"n1": 2, "n2": 1, "n3": 1}))
     assert (verdict.valid, verdict.figures["probed_values"]) == (True, 2)
     (found,) = judge(OLDER, at_one, SETTLED, probes({"n1": 2, "n2": None, "n3": None})).anomalies
+    assert (found.evidence["promised"], found.evidence["held_by"]) == (2, ["n1"])
+    (found,) = judge(put(1, 10, 12, level="ONE"), NEWER, SETTLED, probes({"n1": 2, "n2": None, "n3": None})).anomalies
     assert (found.evidence["promised"], found.evidence["held_by"]) == (2, ["n1"])
     late = put(2, 20, 901)
     assert judge(OLDER, late, SETTLED, probes({"n1": 1, "n2": 1, "n3": 2})).valid is True
@@ -201,6 +210,14 @@ def test_a_put_that_is_seen_or_that_an_older_value_certainly_contradicts_is_none
     verdict = judge(lines)
     assert [one.type for one in verdict.anomalies] == ["under-replicated-value"]
     assert not any("writetime is not known" in doubt.text for doubt in verdict.doubts)
+
+
+def test_a_put_that_a_client_read_is_seen_though_a_clock_that_was_ahead_hides_it_in_the_end() -> None:
+    ahead = put(5, 10, 12)
+    read = [line.replace("probe", "get").replace("ONE", "QUORUM") for line in probes({"n2": 2}, at=25)]
+    shown = probes(dict.fromkeys(NODES, 5))
+    texts = [doubt.text for doubt in judge(ahead, NEWER, read, SETTLED, shown).doubts]
+    assert not any("writetime is not known" in text for text in texts)
 
 
 def test_the_keys_of_all_unseen_puts_are_named() -> None:
