@@ -55,6 +55,12 @@ def probes(held: Mapping[str, int | str | None], *, at: int = 901, key: int = 1)
     return lines
 
 
+def altered(factor: int, begins: int, ends: int) -> list[str]:
+    value = {"replication": {"class": "SimpleStrategy", "replication_factor": factor}}
+    asked = f"@{begins} p{90 + factor} n1 invoke alter-keyspace k {orjson.dumps(value).decode()}"
+    return [asked, f"@{ends} p{90 + factor} n1 ok"]
+
+
 def started(*nodes: str, phase: str = "boot", at: int = 2) -> list[str]:
     return [
         f'@{at} -- {node} info node-start {{"phase": "{phase}", "served": true, "seconds": 0.001}}' for node in nodes
@@ -120,13 +126,29 @@ def test_puts_are_owed_by_each_level_and_before_the_probes() -> None:
     assert judge(OLDER, late, SETTLED, probes({"n1": 1, "n2": 1, "n3": 2})).valid is True
 
 
+def test_probes_of_a_history_without_phases_are_of_the_first_one() -> None:
+    (found,) = judge(OLDER, probes({"n1": 1, "n2": None, "n3": None})).anomalies
+    assert found.evidence["phase"] == "settled"
+
+
+def test_of_factors_without_an_order_nothing_is_counted() -> None:
+    verdict = judge(
+        altered(2, 100, 110), altered(4, 101, 109), OLDER, SETTLED, probes({"n1": 1, "n2": None, "n3": None})
+    )
+    assert (verdict.anomalies, verdict.figures["probed_values"]) == ((), 0)
+    assert [doubt.kind for doubt in verdict.doubts] == ["undecided"]
+    assert "which replication factor was the last one is not known" in verdict.doubts[0].text
+
+
 # ── what is older after the restart ──────────────────────────────────────────────────────────────────────────────────
 
 
-def forgotten(after: Mapping[str, int | None], *, nodes: int = 3, factor: int = 3) -> list[str]:
+def forgotten(
+    after: Mapping[str, int | None], *, nodes: int = 3, factor: int = 3, changed: list[str] | None = None
+) -> list[str]:
     booted = started(*(f"n{number + 1}" for number in range(nodes)))
     written = [*put(1, 10, 12, level="TWO"), *put(2, 20, 22, level="TWO")]
-    lines = [*booted, *written, SETTLED, *probes(ALL_NEW), RESTARTED, *probes(after, at=1901)]
+    lines = [*booted, *(changed or []), *written, SETTLED, *probes(ALL_NEW), RESTARTED, *probes(after, at=1901)]
     return [text for text in doubts(lines, factor=factor) if "than before it" in text]
 
 
@@ -151,6 +173,12 @@ def test_the_keys_of_replicas_that_show_older_values_are_named() -> None:
 def test_where_every_node_is_a_replica_none_shows_less_than_before(nodes: int, factor: int, *, is_odd: bool) -> None:
     held = {"n1": 2, "n2": 2, "n3": 2}
     assert bool(forgotten(held | {"n3": 1}, nodes=nodes, factor=factor)) is is_odd
+
+
+@pytest.mark.parametrize(("first", "last", "is_odd"), [(3, 4, True), (4, 3, False)])
+def test_whether_every_node_is_a_replica_is_decided_by_the_last_factor(first: int, last: int, *, is_odd: bool) -> None:
+    changed = altered(last, 5, 6)
+    assert bool(forgotten({"n1": 2, "n2": 2, "n3": 1}, nodes=4, factor=first, changed=changed)) is is_odd
 
 
 def test_a_node_that_answers_after_the_restart_alone_showed_nothing_before() -> None:
