@@ -167,6 +167,32 @@ def test_replicas_hold_as_many_copies_as_were_acknowledged(held, level, short):
     assert kinds == ["missed-rows"] * (level == "ALL") + ["under-replicated-rows"] * short
 
 
+@pytest.mark.parametrize("level", ["ALL", "QUORUM", "TWO"])
+@pytest.mark.parametrize(("holders", "short"), [(1, True), (2, False)])
+def test_what_more_replicas_answer_in_a_final_phase_is_not_what_the_coordinator_holds(level, holders, short):
+    held = {node: ALL if number < holders else [] for number, node in enumerate(("n1", "n2", "n3"))}
+    later = [check(ALL, ms=1100 + 10 * number, node=node, level=level) for number, node in enumerate(held)]
+    assert found(FIRST, probes(held), *later) == ([("under-replicated-rows", 10)] if short else [])
+
+
+@pytest.mark.parametrize(("ends_ms", "short"), [(999, True), (1000, False), (1001, False)])
+def test_copies_are_owed_of_what_was_acknowledged_before_the_replicas_were_asked(ends_ms, short):
+    held = {node: [] for node in ("n1", "n2", "n3")}
+    late = write(1, ms=990, ends_ms=ends_ms)
+    lines = sorted([*late, *probes(held)], key=lambda line: int(line[1:].split()[0]))
+    assert found(lines) == ([("under-replicated-rows", 10)] if short else [])
+
+
+@pytest.mark.parametrize("other", ["a", "z"])
+def test_the_replication_of_another_keyspace_places_no_row_of_this_one(other):
+    single = {"replication": {"class": "SimpleStrategy", "replication_factor": 1}}
+    seen = [f"settled,restarted n1,n2,n3 keyspace {other} {text(single)}"]
+    for held, short in (({"n1": ALL, "n2": ALL, "n3": []}, False), ({"n1": ALL, "n2": [], "n3": []}, True)):
+        result = verdict(FIRST, probes(held), seen=seen)
+        assert [one.type for one in result.anomalies] == ["under-replicated-rows"] * short
+        assert result.doubts == ()
+
+
 def test_only_the_replicas_that_follow_from_the_ring_count():
     """Four nodes, three copies: the fourth holds nothing, or asks the others."""
     four = ("n1", "n2", "n3", "n4")
@@ -385,6 +411,9 @@ def test_changes_that_overlap_are_of_no_order():
     result = verdict(FIRST, first, second, check([], ms=300), factor=4)
     assert (result.valid, result.anomalies) == ("unknown", ())
     assert verdict(FIRST, first, second, check([0, 10, 1], ms=300), factor=4).valid is True
+    (doubt,) = verdict(FIRST, first, second, check([], ms=300), check([0, 9, 1], ms=310), factor=4).doubts
+    assert doubt.text.startswith("2 checks do not show what they had to by some of the replication factors")
+    assert doubt.text.endswith("the first: op 9, row 0 of partition 0, after op 3")
 
 
 NEWER = [0, 10, 2]
@@ -495,6 +524,12 @@ def test_a_check_that_contradicts_itself_is_a_doubt(asked, answer):
     assert doubts(FIRST, [question, end]) == []
 
 
+def test_of_several_checks_that_contradict_themselves_the_first_is_named():
+    odd = [line.replace('"rows":10', '"rows":9') for line in (*check(ALL, ms=20), *check(ALL, ms=30))]
+    (doubt,) = doubts(FIRST, odd)
+    assert doubt == "2 checks contradict themselves in the rows that they name and count; the first is op 5"
+
+
 def test_strange_rows_beyond_the_first_five_are_counted_and_not_named():
     question, end = check([0, 10, 1], ms=20, strange=[[0, 1, 1, 1]] * 5)
     more = end.replace('"rows":10', '"rows":17')
@@ -531,6 +566,7 @@ def test_a_final_phase_without_a_read_of_single_replicas_is_a_doubt():
     assert doubts(plan, FIRST, held) == []
     (doubt,) = doubts(plan, FIRST, held, restarted)
     assert "no node was asked for the rows that it holds itself" in doubt
+    assert doubts(FIRST, held, restarted) == [], "a run of 0.1 has no plan"
 
 
 def test_it_vouches():
@@ -621,6 +657,16 @@ def test_a_doubt_about_factors_is_of_a_partition_that_has_no_other_flaw(runs, wr
             "T2 shows the row as the write of time 9 µs made it in place of row 0 of partition 0.",
         ),
         (
+            [check([0, 10, 9], ms=40, level="ONE")],
+            "a read shows only what was written.",
+            "T1 shows row 0 of partition 0 with write time 9 µs, and no possible write made that.",
+        ),
+        (
+            [operation("removenode", {"n3": "left"}, loses_disk=True), check([], ms=300, level="ALL")],
+            "so they share one, and T2 must show T1 or a later write, though 1 replicas lost their disk.",
+            "T2 shows no such row in place of row 0 of partition 0.",
+        ),
+        (
             [check([0, 10, 1], ms=40, strange=[[0, 5, 6, 7]])],
             "a read shows only what was written.",
             "T1 shows a row whose clustering or value no write gave it, and no possible write made that.",
@@ -634,7 +680,7 @@ def test_a_finding_says_what_was_owed_and_what_was_shown(parts, then, but):
     assert one.objects == ("k.d",)
 
 
-@pytest.mark.parametrize(("ms", "listed"), [(99, 0), (100, 1), (250, 1)])
+@pytest.mark.parametrize(("ms", "listed"), [(99, 0), (100, 1), (199, 1), (200, 1), (250, 1)])
 def test_a_finding_lists_the_operations_that_had_begun(ms, listed):
     joins = operation("bootstrap", {"n4": "normal"})
     lines = sorted([*joins, *check([], ms=ms)], key=lambda line: int(line[1:].split()[0]))
@@ -642,3 +688,15 @@ def test_a_finding_lists_the_operations_that_had_begun(ms, listed):
     assert [one["f"] for one in missed.evidence["operations"]] == ["bootstrap"] * listed
     assert [one["under_way"] for one in missed.evidence["operations"]] == [ms < 200] * listed
     assert len(missed.ops) == 2 + listed
+
+
+@pytest.mark.parametrize(("ms", "step"), [(120, None), (130, "boot"), (139, "boot"), (140, "stream"), (250, "stream")])
+def test_an_operation_is_listed_with_the_step_that_it_had_reached(ms, step):
+    steps = [
+        f'@{at} -- info operation-step {{"operation": 0, "step": "{name}"}}'
+        for at, name in ((130, "boot"), (140, "stream"))
+    ]
+    joins = operation("bootstrap", {"n4": "normal"})
+    lines = sorted([*joins, *steps, *check([], ms=ms)], key=lambda line: int(line[1:].split()[0]))
+    (missed,) = verdict(FIRST, lines, nodes=FOUR).anomalies
+    assert [one["step"] for one in missed.evidence["operations"]] == [step]
