@@ -174,6 +174,13 @@ def test_without_promises_nothing_is_known(promises: Mapping[str, Any]) -> None:
     assert not found.may_refuse(25, 30)
 
 
+def test_the_source_of_the_promises_is_that_of_the_first_operation_that_tells_any() -> None:
+    unended, bare = step(1, "n1", 10, None), step(1, "n1", 10, 20, promises={"source": None})
+    found = [upgrades(*steps).each[0] for steps in ([FIRST], [unended], [unended, SECOND], [bare])]
+    assert [one.source for one in found] == ["NEWS.txt", "", "NEWS.txt", ""]
+    assert [one.to for one in found] == [NEW] * 4
+
+
 @pytest.mark.parametrize(("outcome", "promise"), [("ok", None), ("info", None), ("fail", "refused")])
 def test_the_last_step_may_allow_changes_unless_it_changed_nothing(outcome: str, promise: str | None) -> None:
     found = upgrades(FIRST, finish(3, 50, 60, outcome=outcome), finish(4, 80, 90))
@@ -264,6 +271,9 @@ def test_two_upgrades_have_an_end_and_a_mixed_time_of_their_own() -> None:
         ([FIRST, FINISH, NEXT, LAST], 81, 85, (2, 2)),
         ([FIRST, FINISH, step(5, "n1", 70, 80, to=NEWEST, system=NEW)], 81, 85, (1, 1)),
         ([SECOND], 1, 99, (0, 0)),
+        ([FIRST, back(2, "n1", 30, 40)], 21, 29, (1, 1)),
+        ([FIRST, back(2, "n1", 30, 40)], 21, 30, (0, 1)),
+        ([FIRST, back(2, "n1", 30, 40)], 41, 45, (0, 0)),
     ],
 )
 def test_a_node_may_have_been_every_version_from_its_last_certain_one_on(
