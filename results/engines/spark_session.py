@@ -10,9 +10,10 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import threading
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -34,6 +35,11 @@ _LOCAL: Final = "local[*]"
 _FIRST_COMPILER: Final = "-XX:TieredStopAtLevel=1"
 _LIGHT: Final = f"{_FIRST_COMPILER} -XX:+UseSerialGC"
 """Options of a JVM that only hands out tasks: it spends most of its time on compiling what it runs a few times."""
+_INCUBATING: Final = b"WARNING: Using incubator modules: jdk.incubator.vector\n"
+"""The line that every JVM of Spark begins with; no option of Java keeps it away."""
+_STDERR: Final = 2
+_LAST_LINES_S: Final = 5.0
+"""Time for the last lines of a JVM that did not start."""
 _LOOPBACK: Final = ("local", "spark://127.0.0.1:", "spark://localhost:")
 """The beginnings of masters whose executors run on this machine."""
 
@@ -61,11 +67,13 @@ def spark_session(
     java = find_java(JAVA_LEAST).path
     further = (archive_options(java) if options is None else options) if light else ""
     with _environment(java), as_file(files(__package__) / "spark-log.xml") as log_configuration:
-        builder = SparkSession.builder.appName("schemaquake").master(master or _LOCAL)
-        for name, value in _settings(master or _LOCAL, log_configuration, light=light, further=further).items():
+        builder = SparkSession.builder
+        settings = _settings(master or _LOCAL, log_configuration, light=light, further=further)
+        for name, value in settings.items():
             builder = builder.config(name, value)
         log.debug("starting Spark", extra={"master": master or _LOCAL})
         with pandas_unused():
+            _start_jvm(settings)
             session = builder.getOrCreate()
         try:
             yield session
@@ -81,9 +89,41 @@ def pandas_unused() -> Iterator[None]:
         yield
 
 
+def _start_jvm(settings: Mapping[str, str]) -> None:
+    """Start the JVM of the first session, whose standard error is this process', but for the warning of its modules."""
+    from pyspark import SparkConf, SparkContext  # noqa: PLC0415 - slow to import, and most runs do without
+    from pyspark.java_gateway import launch_gateway  # noqa: PLC0415 - as above
+
+    if SparkContext._gateway is not None:  # noqa: SLF001 - a JVM outlives its session, and there is one a process
+        return
+    configuration = SparkConf().setAll(list(settings.items()))
+    reading, writing = os.pipe()
+    forwarding = threading.Thread(target=_forward_errors, args=(reading,), daemon=True)
+    forwarding.start()
+    try:
+        gateway = launch_gateway(configuration, {"stderr": writing})
+    except BaseException:
+        os.close(writing)
+        forwarding.join(_LAST_LINES_S)  # the reason is among the lines of a JVM that ended
+        raise
+    os.close(writing)
+    SparkContext._ensure_initialized(gateway=gateway, conf=configuration)  # noqa: SLF001 - as above
+
+
+def _forward_errors(reading: int) -> None:
+    """Write the lines of a pipe to standard error as they come, without the warning of incubating modules."""
+    with os.fdopen(reading, "rb") as lines:
+        for line in lines:
+            if line != _INCUBATING:
+                with suppress(OSError):  # a closed standard error must not stop the JVM that writes to the pipe
+                    os.write(_STDERR, line)
+
+
 def _settings(master: str, log_configuration: Path, *, light: bool, further: str) -> Mapping[str, str]:
     options = f"-Dlog4j2.configurationFile={log_configuration.as_uri()} {further}".rstrip()
     settings = {
+        "spark.app.name": "schemaquake",
+        "spark.master": master,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "1g",
