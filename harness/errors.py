@@ -48,11 +48,12 @@ _HISTORY_ERROR_MOST: Final = 2_000  # characters
 
 
 class ExitCode(IntEnum):
-    """The exit code of the command; the numbers are Jepsen's."""
+    """The exit code of the command; the numbers are Jepsen's, and that of a shell for an interrupted command."""
 
     VALID = 0
     INVALID = 1
     UNKNOWN = 2
+    INTERRUPTED = 130
     BAD_ARGUMENTS = 254
     CRASHED = 255
 

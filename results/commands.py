@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from schemaquake.harness.cli.completion import complete_names, complete_systems
+from schemaquake.harness.cli.interruption import AGAIN
 from schemaquake.harness.cli.json_output import print_json
 from schemaquake.harness.cli.options import (
     FILE,
@@ -97,6 +98,7 @@ def register(app: typer.Typer) -> None:
         "schemaquake demo",
         "schemaquake demo --system cassandra:4.1.11 --system cassandra:6.0-alpha2 --races 5",
         page="docs/results.md",
+        interrupted="runs that ended are kept; begin again with the same command",
     )
     add_command(
         app,
@@ -108,6 +110,7 @@ def register(app: typer.Typer) -> None:
         "schemaquake run --cluster cluster.toml --workload schema-churn --rate 5 --nemesis kill --dry-run",
         page="docs/workloads.md",
         sectioned=True,
+        interrupted="what was recorded is kept in the run's folder; judge it with: schemaquake recover RUN",
     )
     add_command(
         app,
@@ -118,6 +121,8 @@ def register(app: typer.Typer) -> None:
         "schemaquake check runs/latest --checker table-ids --json",
         "schemaquake check history.edn --model list-append --consistency-models strict-serializable",
         page="docs/checkers.md",
+        interrupted="nothing is kept of a file; the analysis of a run goes on with: schemaquake check RUN --resume-analysis",
+        computes=True,
     )
     add_command(
         app,
@@ -127,6 +132,8 @@ def register(app: typer.Typer) -> None:
         "schemaquake report runs/latest",
         "schemaquake report runs/latest --ticket SQ-5I7VPJD4 --as jira",
         page="docs/results.md",
+        interrupted="the records and the verdict are as they were; draw the reports again with the same command",
+        computes=True,
     )
     add_command(
         app,
@@ -135,6 +142,8 @@ def register(app: typer.Typer) -> None:
         JUDGE,
         "schemaquake recover runs/latest",
         page="docs/results.md",
+        interrupted="the records are kept; the analysis goes on with: schemaquake recover RUN --resume-analysis",
+        computes=True,
     )
     add_command(
         app,
@@ -144,6 +153,8 @@ def register(app: typer.Typer) -> None:
         "schemaquake findings runs",
         "schemaquake findings runs --json",
         page="docs/results.md",
+        interrupted=AGAIN,
+        computes=True,
     )
 
 
@@ -387,7 +398,7 @@ def _demo(
     if as_json:
         print_json(compared.document())
     print_comparison(compared, stderr())
-    raise typer.Exit(ExitCode.VALID if compared.completed else ExitCode.CRASHED)
+    raise typer.Exit(ExitCode.VALID if compared.completed else compared.exit_code)
 
 
 def _check(

@@ -1,6 +1,6 @@
 """Command line: one `schemaquake`, whose commands are found through entry points.
 
-Exit codes: 0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 crashed. Errors we know are printed as a sentence.
+Exit codes: 0 valid, 1 invalid, 2 unknown, 130 interrupted, 254 bad arguments, 255 crashed. Errors we know are printed as a sentence.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import typer
 
 import schemaquake
 from schemaquake.harness.cli.completion import ASKED, prepare
+from schemaquake.harness.cli.interruption import Interruption, describe_interruption, only_computes
 from schemaquake.harness.cli.light_values import convert_lightly
 from schemaquake.harness.cli.sections import SectionedGroup
 from schemaquake.harness.console import stderr
@@ -103,7 +104,10 @@ def main() -> None:
         application(*prepare(os.environ))(prog_name="schemaquake", complete_var=ASKED)
         sys.exit(ExitCode.CRASHED)  # it was no question of a shell
     small_pages()
-    code = _run(sys.argv[1:])
+    interruption = Interruption(line=describe_interruption(None), at_once=False)
+    interruption.listen()
+    code = _run(sys.argv[1:], interruption)
+    interruption.end()
     error = flush_answers()
     if error is not None:  # an answer that was not written is none
         stderr().print(f"schemaquake: standard output could not be written: {error.strerror or error}")
@@ -111,25 +115,25 @@ def main() -> None:
     sys.exit(code)
 
 
-def _run(argv: list[str]) -> int:
+def _run(argv: list[str], interruption: Interruption | None = None) -> int:
+    name = next(iter(argv), None)
     try:
         app = application(*argv[:1], listed=argv in ([], ["--help"]))
+        if interruption is not None:
+            interruption.line, interruption.at_once = describe_interruption(name), only_computes(name)
         command = convert_lightly(typer.main.get_command(app))
         code = command(argv, standalone_mode=False, prog_name="schemaquake")
     except typer.Exit as done:
         return int(done.exit_code)
-    except typer.Abort:
-        stderr().print("interrupted")
-        return int(ExitCode.CRASHED)
+    except (typer.Abort, KeyboardInterrupt):
+        stderr().print(describe_interruption(name), markup=False)
+        return int(ExitCode.INTERRUPTED)
     except _CLICK_ERRORS as error:
         stderr().print(_describe_usage(error))
         return int(ExitCode.BAD_ARGUMENTS)
     except SchemaquakeError as error:
         stderr().print(f"schemaquake: {error}", markup=False)
         return int(error.exit_code)
-    except KeyboardInterrupt:
-        stderr().print("interrupted")
-        return int(ExitCode.CRASHED)
     except ModuleNotFoundError as error:
         lack = lacking_extra(error)
         if lack is None:

@@ -7,7 +7,9 @@ from typing import Final
 
 __all__ = ["main"]
 
-_CRASHED: Final = 255  # `ExitCode.CRASHED`, whose module may be what cannot be imported
+# `ExitCode.CRASHED` and `ExitCode.INTERRUPTED`, whose module may be what cannot be imported
+_CRASHED: Final = 255
+_INTERRUPTED: Final = 130
 
 
 def main() -> None:
@@ -16,8 +18,8 @@ def main() -> None:
         _run()
     except KeyboardInterrupt:  # before the command line answers it, or once more while it does
         if sys.stderr is not None:
-            sys.stderr.write("interrupted\n")
-        sys.exit(_CRASHED)
+            sys.stderr.write("interrupted: run the command again\n")
+        sys.exit(_INTERRUPTED)
 
 
 def _run() -> None:

@@ -15,6 +15,7 @@ from typer import Abort, Typer
 from typer.core import TyperCommand, TyperGroup
 
 from schemaquake.harness.cli.examples import examples, read_examples, wrap_example
+from schemaquake.harness.cli.interruption import on_interruption
 
 __all__ = [
     "CLUSTER",
@@ -74,11 +75,16 @@ def add_command(
     *lines: str,
     page: str,
     sectioned: bool = False,
+    interrupted: str | None = None,
+    computes: bool = False,
 ) -> None:
     """Register a command: its heading in the list of commands, example `lines` as a shell takes them, and its `page` of the documentation.
 
-    `sectioned`: its help lists the options under headings.
+    `sectioned`: its help lists the options under headings. `interrupted` says what is kept of it at Ctrl-C, and how to go on; one
+    that only `computes` has nothing to undo, and ends at once.
     """
+    if interrupted is not None:
+        on_interruption(name, interrupted, computes=computes)
     app.command(
         name,
         cls=SectionedCommand if sectioned else Command,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from schemaquake.harness.cli.interruption import AGAIN
 from schemaquake.harness.cli.json_output import print_json
 from schemaquake.harness.cli.options import FILE, NUMBER, ONE_RUN, AsJson, Limit, Verbose
 from schemaquake.harness.cli.sections import PUBLISH, add_command
@@ -32,6 +33,8 @@ def register(app: typer.Typer) -> None:
         "schemaquake bundle runs/latest",
         "schemaquake bundle runs/latest --to drop-type.sqz.zip --sign ~/.ssh/id_ed25519",
         page="docs/publish.md",
+        interrupted="no bundle was written; run the command again",
+        computes=True,
     )
     add_command(
         app,
@@ -41,6 +44,7 @@ def register(app: typer.Typer) -> None:
         "schemaquake verify drop-type.sqz.zip",
         "schemaquake verify drop-type.sqz.zip --signers allowed_signers --repeat 3",
         page="docs/publish.md",
+        interrupted=AGAIN,
     )
 
 

@@ -34,6 +34,8 @@ def register(app: typer.Typer) -> None:
         "schemaquake corpus --to corpus --query rates",
         "schemaquake corpus --to corpus --query list",
         page="docs/corpus.md",
+        interrupted="batches that were committed are kept; the same command goes on",
+        computes=True,
     )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from schemaquake.harness.cli.interruption import AGAIN
 from schemaquake.harness.cli.json_output import print_json
 from schemaquake.harness.cli.options import (
     FILE,
@@ -73,6 +74,7 @@ def register(app: typer.Typer) -> None:
         "schemaquake grid --resume runs/20261127T120000Z-grid",
         page="docs/grid.md",
         sectioned=True,
+        interrupted="batches that ended are kept; go on with: schemaquake grid --resume FOLDER",
     )
     add_command(
         app,
@@ -81,6 +83,8 @@ def register(app: typer.Typer) -> None:
         COMPARE,
         "schemaquake rediscovered docs/grids/cells.parquet",
         page="docs/grid.md",
+        interrupted=AGAIN,
+        computes=True,
     )
 
 
@@ -363,9 +367,9 @@ def _rediscovered(
 
 
 def _exit_code(cells: Sequence[GridCell], ending: str) -> ExitCode:
-    """Return 1 if a cell broke, 2 if one is undecided or was not run, 255 if the grid was interrupted."""
+    """Return 1 if a cell broke, 2 if one is undecided or was not run, 130 if the grid was interrupted."""
     if ending == "interrupted":
-        return ExitCode.CRASHED
+        return ExitCode.INTERRUPTED
     states = {cell.state for cell in cells}
     if "broke" in states:
         return ExitCode.INVALID

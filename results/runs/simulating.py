@@ -46,6 +46,7 @@ def register(app: typer.Typer) -> None:
         "schemaquake simulate --workload drop-type --nemesis partition --seed 7",
         "schemaquake simulate --workload create-table -O races=5 --json",
         page="docs/simulation.md",
+        interrupted="runs that ended are kept; begin again with the same command",
     )
 
 
@@ -102,7 +103,7 @@ def _simulate(
     if as_json:
         print_json(compared.document())
     print_comparison(compared, stderr())
-    raise typer.Exit(ExitCode.VALID if compared.completed else ExitCode.CRASHED)
+    raise typer.Exit(ExitCode.VALID if compared.completed else compared.exit_code)
 
 
 def _say_nothing(_text: str) -> None:

@@ -29,6 +29,7 @@ def register(app: typer.Typer) -> None:
         "schemaquake shrink runs/latest --anomaly lost-rows --tries 5 --time-budget 10",
         "schemaquake shrink runs/latest --every-finding",
         page="docs/results.md",
+        interrupted="the run is as it was, and the tries so far are in its folder; begin again with the same command",
     )
 
 

@@ -29,6 +29,8 @@ def register(app: typer.Typer) -> None:
         "schemaquake publish runs --to site",
         "schemaquake publish runs --to site --address https://example.org/races/",
         page="docs/publish.md",
+        interrupted="pages that are made are kept; the same command goes on",
+        computes=True,
     )
     add_command(
         app,

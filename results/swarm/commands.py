@@ -41,6 +41,8 @@ def register(app: typer.Typer) -> None:
         "schemaquake swarm --seeds 7",
         "schemaquake swarm --seeds 0:1000 --system simulated:cassandra-6.0 -O bugs=none --folder sweep",
         page="docs/simulation.md",
+        interrupted="finished waves are kept in the folder of the sweep; the same command goes on with the next",
+        computes=True,
     )
 
 

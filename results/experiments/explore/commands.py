@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from schemaquake.harness.cli.interruption import AGAIN
 from schemaquake.harness.cli.json_output import print_json
 from schemaquake.harness.cli.options import NUMBER, AsJson, OptionsOfSimulation, systems_to_compare
 from schemaquake.harness.cli.sections import MODEL, add_command
@@ -37,6 +38,8 @@ def register(app: typer.Typer) -> None:
         "schemaquake explore --scope create-create",
         "schemaquake explore --scope add-add --system simulated:cassandra-5.0 --most 100",
         page="docs/simulation.md",
+        interrupted=AGAIN,
+        computes=True,
     )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from schemaquake.harness.cli.interruption import AGAIN
 from schemaquake.harness.cli.json_output import print_json
 from schemaquake.harness.cli.options import FILE, NUMBER, SYSTEM, AsJson
 from schemaquake.harness.cli.sections import MODEL, add_command
@@ -40,6 +41,8 @@ def register(app: typer.Typer) -> None:
         "schemaquake model-against-server docs/grids/cells.parquet",
         "schemaquake model-against-server docs/grids/cells.parquet --cells drop-type --tries 1",
         page="docs/model-against-server.md",
+        interrupted=AGAIN,
+        computes=True,
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from schemaquake.harness.cli.interruption import AGAIN
 from schemaquake.harness.cli.json_output import print_json
 from schemaquake.harness.cli.options import NAME, NUMBER, AsJson
 from schemaquake.harness.cli.sections import MODEL, add_command
@@ -33,6 +34,8 @@ def register(app: typer.Typer) -> None:
         "schemaquake quorums --replicas 3",
         "schemaquake quorums --rule pending --json",
         page="docs/simulation.md",
+        interrupted=AGAIN,
+        computes=True,
     )
     add_command(
         app,
@@ -42,6 +45,8 @@ def register(app: typer.Typer) -> None:
         "schemaquake placements --seeds 0:2 --joins 10",
         "schemaquake placements --layout racks --joins 10 --locks touched",
         page="docs/simulation.md",
+        interrupted=AGAIN,
+        computes=True,
     )
 
 
