@@ -542,10 +542,11 @@ def _judge_duration(case: _Case, operation: TopologyOperation) -> Anomaly | Doub
         seconds = max(float(attempt.get("seconds") or 0) for attempt in slow)
         text = f"an attempt at {operation.f} of {listing(operation.nodes)} took {seconds:.0f} s, and its limit is {limit_s:.0f} s"
         return Doubt("time", f"{text} (op {operation.index})")
-    late = [attempt for attempt in operation.attempts if attempt.get("timed_out")]
+    attempts = _attempts_at_change(operation)
+    late = [attempt for attempt in attempts if attempt.get("timed_out")]
     if operation.completed is None:
         return Doubt("incomplete-run", f"{operation.f} of {listing(operation.nodes)} was begun and has no end")
-    if not late or len(late) < len(operation.attempts):
+    if not late or len(late) < len(attempts):
         return None
     allowed = int(min(float(attempt.get("seconds") or 0) for attempt in late) * S)
     faults = [
@@ -573,6 +574,19 @@ def _judge_duration(case: _Case, operation: TopologyOperation) -> Anomaly | Doub
             f"{len(late)} attempts ran into it.",
         ),
     )
+
+
+def _attempts_at_change(operation: TopologyOperation) -> Sequence[Mapping[str, Any]]:
+    """Return the attempts at a change itself: where it was taken back and begun anew, those that began it; otherwise all.
+
+    A change that was taken back after one limit does not show whether it hung or was slow, and its abort counts as its answer.
+    """
+    attempts = operation.attempts
+    beginnings, taken_back = attempts[::2], attempts[1::2]
+    command = next((attempt.get("command") for attempt in attempts), None)
+    anew = len(beginnings) > len(taken_back) > 0 and all(one.get("command") == command for one in beginnings)
+    undone = all(one.get("command") != command and one.get("outcome") == "ok" for one in taken_back)
+    return beginnings if anew and undone else attempts
 
 
 def _leaves_no_majority(case: _Case, operation: TopologyOperation) -> bool:

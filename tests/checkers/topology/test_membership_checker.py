@@ -288,6 +288,38 @@ def test_an_operation_that_runs_into_its_limit_hangs_unless_a_fault_held_it_up()
     assert found(tried, all_say(FOUNDERS)) == []
 
 
+RESTART = {"outcome": "ok", "command": "restart", "node": "n3", "seconds": 1.0, "timed_out": False}
+ANSWERED = {**ATTEMPT, "timed_out": False}
+
+
+@pytest.mark.parametrize(
+    ("attempts", "hangs"),
+    [
+        ([ATTEMPT, RESTART, ATTEMPT], True),
+        ([ATTEMPT, RESTART, ATTEMPT, RESTART, ATTEMPT], True),
+        # One limit alone: it may have been slow.
+        ([ATTEMPT, RESTART], False),
+        ([ATTEMPT, RESTART, ANSWERED], False),
+        ([ATTEMPT, RESTART, {**ANSWERED, "outcome": "ok"}], False),
+        ([ATTEMPT, RESTART, ATTEMPT, RESTART, ANSWERED], False),
+        ([ANSWERED, RESTART, ATTEMPT], False),
+        # The node was not taken back, so the second beginning met the first.
+        ([ATTEMPT, {**RESTART, "outcome": "info"}, ATTEMPT], False),
+        # Answers of tries at the same, or at something else, are answers.
+        ([ATTEMPT, ANSWERED, ATTEMPT], False),
+        ([ATTEMPT, {**ANSWERED, "outcome": "ok"}, ATTEMPT], False),
+        ([ATTEMPT, RESTART, {**ATTEMPT, "command": "nodetool move"}], False),
+        ([ATTEMPT, RESTART, ATTEMPT, RESTART], False),
+    ],
+)
+def test_an_operation_hangs_that_was_taken_back_and_runs_into_its_limit_each_time_that_it_is_begun(attempts, hangs):
+    tried = operation("decommission", {"n3": "left"}, "info", ends_ms=9000, attempts=attempts)
+    assert found(tried, all_say(FOUNDERS)) == ([("hanging-change", ("n3",))] if hangs else [])
+    doubts = [doubt.kind for doubt in verdict([*tried, *fault(150, 8500)], all_say(FOUNDERS)).doubts]
+    assert doubts == (["time"] if hangs else []), "a fault may have held the last of them up"
+    assert found([*tried, *fault(150, 4000)], all_say(FOUNDERS)) == ([("hanging-change", ("n3",))] if hangs else [])
+
+
 def replicated(count, ms, outcome="ok", f="alter-keyspace"):
     """The two events, 10 ms apart, of a change to so many replicas."""
     replication = {"replication": {"class": "SimpleStrategy", "replication_factor": count}}
