@@ -21,7 +21,7 @@ from schemaquake.harness.model.observation import kind_in_memory
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import plain
 
-__all__ = ["Place", "Sight", "read_outages", "read_sights"]
+__all__ = ["Place", "Sight", "followed_from", "read_outages", "read_samples", "read_sights"]
 
 _KINDS: Final = ("version", "keyspace", "table", "view", "type", "function", "aggregate", "live")
 _SAME_MOST: Final = 64
@@ -44,7 +44,8 @@ class Sight:
     """One object in one reading of one node.
 
     `begins` and `ends` (ns) enclose the reading. `definition` null: it is gone. `understood` is False for a statement that
-    could not be parsed. `corrected`: the node's next reading shows the object otherwise.
+    could not be parsed. `corrected`: the node's next reading shows the object otherwise. `stands`: the reading has no row of the
+    object, which is therefore as it was in the reading before, or not there.
     """
 
     place: Place
@@ -58,6 +59,7 @@ class Sight:
     named: str = ""
     """The name in the statement of a memory, where it is another one than that of its row."""
     corrected: bool = False
+    stands: bool = False
 
 
 def read_sights(case: Evidence) -> Sequence[Sight]:
@@ -68,16 +70,16 @@ def read_sights(case: Evidence) -> Sequence[Sight]:
 def read_outages(case: Evidence) -> Mapping[str, Sequence[int]]:
     """Map each node to the times (ns) at which it could not be read: it may have ended, without a note of it."""
     found: dict[str, list[int]] = {}
-    for (node, _), rows in _samples(case.observations).items():
+    for (node, _), rows in read_samples(case.observations).items():
         if any(row["kind"] == "version" and row["error"] is not None for row in rows):
             found.setdefault(node, []).append(max(row["time"] for row in rows))
     return found
 
 
 def _sights(case: Evidence) -> Iterator[Sight]:
-    samples = _samples(case.observations)
+    samples = read_samples(case.observations)
     last: dict[str, int] = {}
-    first = _followed_from(case.notes)
+    first = followed_from(case.notes)
     subjects: dict[_Subject, SchemaObject] = {}
     following = _following(samples, case.parse)
     for (node, sample), rows in samples.items():
@@ -95,7 +97,7 @@ def _sights(case: Evidence) -> Iterator[Sight]:
         last[node] = ends
 
 
-def _followed_from(notes: Notes) -> int:
+def followed_from(notes: Notes) -> int:
     """Return from when on (ns) nodes are read: no session to one is opened before the members are noted for the boot. 0 if that is not noted."""
     return next(
         (note["time"] for note, value in notes.all if note["f"] == "membership" and value.get("at") == "boot"), 0
@@ -123,7 +125,7 @@ def _following(
     return found
 
 
-def _samples(observations: pa.Table) -> Mapping[tuple[str, int], Sequence[Mapping[str, Any]]]:
+def read_samples(observations: pa.Table) -> Mapping[tuple[str, int], Sequence[Mapping[str, Any]]]:
     """Group the rows of readings that are not final by node and number, in order of their ends."""
     phases = plain(observations.select(["phase"]))["phase"]
     chosen = pc.and_(

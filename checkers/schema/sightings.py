@@ -3,8 +3,8 @@
 Judges every reading that is not final, on disk and in memory, object by object and part by part (`schemaquake.checkers.schema.shown_parts`).
 A node may be behind the others for any time. But nothing shows a change before it begins, a value that no change gives, or an
 object that nobody created; nothing is gone that nobody dropped; and no node goes back behind what it showed before, or
-acknowledged before the reading began. What a node knows ends, for this purpose, with any start of it and with any fault on it, and
-what it has with an operation that takes its disk away. Where one log
+acknowledged before the reading began, even where the reading has no row of it (`schemaquake.checkers.evidence.standing`). What a node
+knows ends, for this purpose, with any start of it and with any fault on it, and what it has with an operation that takes its disk away. Where one log
 decides for the whole cluster, the disk is a copy that may go stale (`stale-schema-copy`), so only memory is judged for going back.
 Finds: `unexplained-sighting`, `older-sighting`.
 Source: CEP-21, "strict linearizability of metadata changes"; the ScyllaDB talk; CASSANDRA-18291.
@@ -25,6 +25,7 @@ from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import SchemaObject, can_follow, certainly_applied
 from schemaquake.checkers.evidence.sights import Place, Sight, read_outages, read_sights
+from schemaquake.checkers.evidence.standing import read_standing
 from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import listing, seconds
@@ -76,6 +77,8 @@ class _Known:
     parts: dict[Part, frozenset[int]] = field(default_factory=dict)
     shown: dict[SchemaObject, Sequence[PairedOperation]] = field(default_factory=dict)
     """For each object that it showed, and that was not gone since, the CREATEs begun by then."""
+    gone: dict[SchemaObject, Sequence[PairedOperation]] = field(default_factory=dict)
+    """For each object that it had shown, and that was gone then, the removals begun by then."""
 
 
 class _Odd(NamedTuple):
@@ -94,7 +97,8 @@ def _find(case: Evidence) -> Findings:
     found: dict[tuple[SchemaObject, str, str, str], list[tuple[Sight, _Odd]]] = {}
     doubts: dict[Doubt, None] = {}
     judged: set[SchemaObject] = set()
-    for sight in case.derive(read_sights):
+    all_sights = [*case.derive(read_sights), *read_standing(case)]
+    for sight in sorted(all_sights, key=lambda sight: (sight.ends, sight.place, sight.stands)):
         judged.add(sight.subject)
         for odd in judges.judge(sight):
             if isinstance(odd, Doubt):
@@ -136,18 +140,19 @@ class _Judge:
         """Yield what cannot be, or could not be decided, of one sighting."""
         known = self._known_of(sight)
         if not self._is_of_history(sight.subject):
-            yield from self._judge_untouched(sight)
+            yield from () if sight.stands else self._judge_untouched(sight)
             return
         if self._is_torn_view(sight):
+            return
+        if sight.stands:
+            yield from self._judge_standing(sight, known)
             return
         is_new = sight.subject not in known.shown
         existence = list(self._judge_existence(sight, known))
         yield from existence
+        self._remember(sight, known)
         if sight.definition is None:
-            known.shown.pop(sight.subject, None)
             return
-        known.shown[sight.subject] = self._begun(sight)
-        self._ever.setdefault(sight.place, set()).add(sight.subject)
         yield from self._judge_indexes(sight)
         if sight.named:
             yield _Odd("unexplained-sighting", "name", sight.named, f"its statement names {sight.named}", ())
@@ -165,6 +170,28 @@ class _Judge:
             yield Doubt("unread", text, (sight.subject.key,))
         elif not existence and sight.definition is not _ON_ITS_TABLE and self._parts.is_known(sight.subject):
             yield from self._judge_parts(sight, known, is_new=is_new)
+
+    def _judge_standing(self, sight: Sight, known: _Known) -> Iterator[_Odd | Doubt]:
+        """Judge an object that a reading has no row of, for what the node had acknowledged alone: the rest was judged when it was shown."""
+        existence = list(self._judge_existence(sight, known))
+        yield from existence
+        is_judged = sight.understood and sight.definition not in (None, _ON_ITS_TABLE) and not existence
+        if is_judged:
+            yield from self._judge_indexes(sight)
+        if is_judged and self._parts.is_known(sight.subject):
+            for odd in self._judge_parts(sight, known, is_new=False):
+                if isinstance(odd, Doubt) or odd.type == "older-sighting":
+                    yield odd
+
+    def _remember(self, sight: Sight, known: _Known) -> None:
+        """Note that an object was there, or is gone."""
+        if sight.definition is not None:
+            known.gone.pop(sight.subject, None)
+            known.shown[sight.subject] = self._begun(sight)
+            self._ever.setdefault(sight.place, set()).add(sight.subject)
+        elif known.shown.pop(sight.subject, None) is not None:
+            removals = find_removals(self._case.changes, sight.subject)
+            known.gone[sight.subject] = [one for one in removals if one.invoked <= sight.ends]
 
     def _known_of(self, sight: Sight) -> _Known:
         """Return what its side of the node is known to have known, up to this sighting."""
@@ -279,6 +306,9 @@ class _Judge:
                 if all(create.entirely_before(drop) for create in creates):
                     yield _Odd("older-sighting", "", None, "is there again", [*creates, drop])
                     return
+            gone = known.gone.get(subject, ()) if self._may_not_go_back(sight) else ()
+            if gone and _are_final(subject, creates, gone):
+                yield _Odd("older-sighting", "", None, "is there again", [*creates, *gone])
             return
         if subject in self._ever.get(sight.place, ()) and not removals:
             yield _Odd("unexplained-sighting", "gone", None, "is gone, and no DROP of it had begun", creates)
@@ -375,6 +405,12 @@ def _certain_removals(
         for one in removals
         if one.f in own or (one.f.startswith("drop-") and all(_goes_with(one, create) for create in creates))
     ]
+
+
+def _are_final(subject: SchemaObject, creates: Sequence[PairedOperation], removals: Sequence[PairedOperation]) -> bool:
+    """Tell if each of these removals was certainly carried out, and none of the CREATEs can have come after any of them."""
+    certain = [one for one in _certain_removals(subject, creates, removals) if certainly_applied(one)]
+    return len(certain) == len(removals) and all(one.entirely_before(other) for one in creates for other in certain)
 
 
 def _goes_with(drop: PairedOperation, create: PairedOperation) -> bool:

@@ -40,6 +40,10 @@ def table(*columns: str, comment: str = "x", **more: object) -> str:
     return f"table k.t id=1 {' '.join(columns)} {orjson.dumps({'options': {'comment': comment}, **more}).decode()}"
 
 
+def at(line: str) -> int:
+    return int(line[1:].split(" ", 1)[0])
+
+
 def verdict(history: Sequence[str], sightings: Sequence[str]) -> Verdict:
     return Sightings().check(judged([*SETUP, *history], [*FINAL, *sightings]), limit_s=5)
 
@@ -193,6 +197,101 @@ def test_a_node_that_goes_back_is_found(case: str) -> None:
 def test_a_node_that_was_started_in_between_may_show_what_is_older(case: str) -> None:
     history, sightings = OLDER[case]
     assert found([*history, *RESTART], sightings) == []
+
+
+FIRST = ("@10 running n2 version v", f"@11 running n2 {table(*WHOLE)}", "@28 running n2 version v")
+WITHOUT_IT = ("@40 running n2 version w", "@40 running n2 type k.u f0:int f1:text")
+"""A whole reading that has a row of another object, and none of the table."""
+STANDING = {
+    "without a column that the node acknowledged": (ADD, "column d"),
+    "with an option that the node replaced": (SET, "option comment"),
+    "with a table that the node dropped": (DROP, ""),
+    "without a table that the node created": (NEW, "gone"),
+    "without an index that the node created": (INDEX, "gone"),
+}
+
+
+@pytest.mark.parametrize("case", STANDING)
+def test_what_a_whole_reading_has_no_row_of_stands_as_it_was(case: str) -> None:
+    history, part = STANDING[case]
+    (one,) = found(history, [*FIRST, *WITHOUT_IT])
+    assert (one.type, one.nodes, one.evidence["part"]) == ("older-sighting", ("n2",), part)
+
+
+@pytest.mark.parametrize("case", STANDING)
+@pytest.mark.parametrize(
+    ("replaced", "by"),
+    [
+        ("@28 running", "@24 running"),  # the next reading began before the acknowledgement
+        ("@40 running n2 type", "@90 running n2 type"),  # no whole reading
+        ("@40 running n2 version w", "@40 running n2 error Timeout"),
+        ("p1 n2", "p1 n1"),  # a node that may be behind
+        ("p1 n2 ok", "p1 n2 info Timeout"),
+    ],
+)
+def test_what_a_node_need_not_have_carried_out_may_stand_as_it_was(case: str, replaced: str, by: str) -> None:
+    lines = ([line.replace(replaced, by) for line in each] for each in (STANDING[case][0], [*FIRST, *WITHOUT_IT]))
+    assert found(*lines) == []
+
+
+@pytest.mark.parametrize("case", STANDING)
+def test_a_node_that_was_started_before_a_whole_reading_may_have_lost_what_it_acknowledged(case: str) -> None:
+    assert found([*STANDING[case][0], *RESTART], [*FIRST, *WITHOUT_IT]) == []
+
+
+@pytest.mark.parametrize("case", [case for case in STANDING if "a table that the node created" not in case])
+@pytest.mark.parametrize(
+    "between", [["@35 running n2 error Timeout"], ["@12 running n2 type k.u f0:int f1:text"], ["@9 running n2 error x"]]
+)
+def test_a_client_that_lists_objects_anew_says_nothing_of_those_it_does_not_list(
+    case: str, between: Sequence[str]
+) -> None:
+    """What it knew before was lost with its connection."""
+    accused = bool(found(STANDING[case][0], [*FIRST, *between, *WITHOUT_IT]))
+    assert accused is (between[0].startswith("@9"))
+
+
+def test_an_object_that_a_removal_under_way_may_have_taken_stands_for_nothing() -> None:
+    dropped = ("@30 p7 n1 invoke drop-table k.s", "@33 p7 n1 info Timeout")
+    assert found((*NEW, *dropped), [*FIRST, *WITHOUT_IT]) == []
+
+
+@pytest.mark.parametrize(("memory", "types"), [("statements", ["older-sighting"]), ("columns", [])])
+def test_a_memory_that_was_read_as_a_whole_has_what_its_node_acknowledged(memory: str, types: Sequence[str]) -> None:
+    whole = f'{{"memory": "{memory}"}}'
+    live = "live k.t CREATE TABLE k.t (a int PRIMARY KEY, c int) WITH comment = 'x'"
+    log = 'settled n1,n2,n3 version v {"epoch": 7, "authority": "log"}'
+    readings = [f"@10 running n2 version v {whole}", f"@10 running n2 {live}", "@28 running n2 version v"]
+    for history in (ADD, NEW, DROP):
+        anomalies = found(history, [log, *readings, f"@40 running n2 version w {whole}"])
+        assert [one.type for one in anomalies] == types
+
+
+DROPPED = [line.replace("n2", "n1") for line in DROP]
+COMES_AND_GOES = (f"@10 running n2 {table(*WHOLE)}", "@40 running n2 table k.t gone", f"@50 running n2 {table(*WHOLE)}")
+
+
+def test_a_table_that_was_gone_is_not_there_again() -> None:
+    (one,) = found(DROPPED, COMES_AND_GOES)
+    assert (one.type, one.nodes, one.evidence["part"]) == ("older-sighting", ("n2",), "")
+    log = 'settled n1,n2,n3 version v {"epoch": 7, "authority": "log"}'
+    assert found(DROPPED, [log, *COMES_AND_GOES]) == [], "a copy on disk may be older"
+
+
+@pytest.mark.parametrize(
+    ("history", "sightings"),
+    [
+        (DROPPED, COMES_AND_GOES[::2]),
+        (DROPPED, [line.replace("@50 running n2", "@50 running n3") for line in COMES_AND_GOES]),
+        ([*DROPPED, "@45 -- n2 info node-start {}"], COMES_AND_GOES),
+        ([DROPPED[0], "@25 p1 n1 info Timeout"], COMES_AND_GOES),
+        ([*DROPPED, "@26 p2 n1 invoke create-table k.t a:int* c:int", "@27 p2 n1 info Timeout"], COMES_AND_GOES),
+        ([*DROPPED, "@24 p2 n1 invoke create-table k.t a:int* c:int", "@27 p2 n1 ok"], COMES_AND_GOES),
+        ([*DROPPED, "@30 p2 n1 invoke drop-table k.t", "@31 p2 n1 info Timeout"], COMES_AND_GOES),
+    ],
+)
+def test_a_table_that_may_have_been_made_anew_is_there_again(history: Sequence[str], sightings: Sequence[str]) -> None:
+    assert [one for one in found(sorted(history, key=at), sightings) if one.evidence["part"] == ""] == []
 
 
 def test_a_reading_that_began_before_the_acknowledgement_may_show_what_is_older() -> None:

@@ -1,0 +1,116 @@
+"""Standing objects: what a node went on to show once it had acknowledged a change.
+
+A reading while the run goes on has rows of what is another than in the reading before (`schemaquake.harness.model.observation`). So an object
+without a row stands as it was, and one that never had a row is not there. A node knows what it acknowledged: the first whole reading that it
+begins afterwards shows the change. What a client listed anew, or after the node could not be read, says nothing of what it did not list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import pyarrow.compute as pc
+
+from schemaquake.checkers.evidence.evidence import Evidence
+from schemaquake.checkers.evidence.operations import PairedOperation
+from schemaquake.checkers.evidence.schema_changes import SchemaObject, certainly_applied, target
+from schemaquake.checkers.evidence.sights import Place, Sight, followed_from, read_samples, read_sights
+from schemaquake.harness.model.observation import kind_in_memory
+from schemaquake.harness.model.records import plain
+
+__all__ = ["read_standing"]
+
+_SIDES: Final = ("disk", "memory")
+
+
+def read_standing(case: Evidence) -> Sequence[Sight]:
+    """Read how objects stood in the first whole reading that a node began after it had acknowledged a change of them, where that has no row of them."""
+    return tuple(_Standing(case).find())
+
+
+def _shown_by(change: PairedOperation) -> Sequence[SchemaObject]:
+    """List the objects whose rows show a change: an index is in its table's row on disk, and has its own in memory."""
+    subject = target(change)
+    if change.f != "create-index":
+        return (subject,)
+    return (subject, SchemaObject("table", subject.keyspace, change.argument["table"]))
+
+
+class _Standing:
+    """What each side of each node showed last, and the changes that it had acknowledged since."""
+
+    def __init__(self, case: Evidence) -> None:
+        self._case = case
+        self._last: dict[Place, dict[SchemaObject, Sight]] = {}
+        self._ever: dict[Place, set[SchemaObject]] = {}
+        self._waiting: dict[Place, list[PairedOperation]] = {}
+        for change in case.changes.possible:
+            if change.node is not None and change.completed is not None and certainly_applied(change):
+                for side in _SIDES:
+                    self._waiting.setdefault(Place(change.node, side), []).append(change)
+
+    def find(self) -> Iterator[Sight]:
+        """Yield the sightings in order of time."""
+        sights: dict[tuple[str, int], list[Sight]] = {}
+        for sight in self._case.derive(read_sights):
+            sights.setdefault((sight.place.node, sight.ends), []).append(sight)
+        kinds = self._read_kinds()
+        began: dict[str, int] = {}
+        for (node, _), rows in read_samples(self._case.observations).items():
+            ends = max(row["time"] for row in rows)
+            begins = began.get(node, followed_from(self._case.notes))
+            began[node] = ends
+            shown = sights.get((node, ends), ())
+            for side in _SIDES:
+                place = Place(node, side)
+                if any(row["error"] is not None for row in rows):
+                    self._last.pop(place, None)
+                    continue
+                own = [sight for sight in shown if sight.place.side == side]
+                self._take(place, own)
+                if self._is_whole(rows, side):
+                    yield from self._list_standing(place, begins, ends, {sight.subject for sight in own}, kinds[side])
+
+    def _read_kinds(self) -> Mapping[str, Collection[str]]:
+        """Return the kinds of objects of which any reading of the run, a final one too, has rows, by side."""
+        rows = plain(self._case.observations.select(["kind", "id", "definition"]))
+        lives = rows.filter(pc.and_(pc.equal(rows["kind"], "live"), pc.is_valid(rows["definition"])))
+        memory = {
+            kind_in_memory("live", None, self._case.parse(text)) for text in pc.unique(lives["definition"]).to_pylist()
+        }
+        return {"disk": set(pc.unique(rows["kind"]).to_pylist()), "memory": memory - {None}}
+
+    def _take(self, place: Place, shown: Sequence[Sight]) -> None:
+        """Remember what a reading showed. One that lists an object as it was known is of a client that knew nothing."""
+        last = self._last.setdefault(place, {})
+        if any(sight.subject in last and last[sight.subject].definition == sight.definition for sight in shown):
+            last.clear()
+        last.update({sight.subject: sight for sight in shown})
+        self._ever.setdefault(place, set()).update(sight.subject for sight in shown)
+
+    def _list_standing(
+        self, place: Place, begins: int, ends: int, shown: Collection[SchemaObject], kinds: Collection[str]
+    ) -> Iterator[Sight]:
+        """Yield the objects without a row in a reading, of which its node had acknowledged changes since the whole reading before."""
+        due = [one for one in self._waiting.get(place, ()) if one.completed is not None and one.completed < begins]
+        if not due:
+            return
+        self._waiting[place] = [one for one in self._waiting[place] if one not in due]
+        last, ever = self._last[place], self._ever[place]
+        for subject in dict.fromkeys(subject for one in due for subject in _shown_by(one)):
+            if subject in shown or subject.kind not in kinds:
+                continue
+            if subject in last:
+                yield replace(last[subject], begins=begins, ends=ends, corrected=False, stands=True)
+            elif subject not in ever:
+                yield Sight(place=place, begins=begins, ends=ends, subject=subject, definition=None, stands=True)
+
+    def _is_whole(self, rows: Sequence[Mapping[str, Any]], side: str) -> bool:
+        """Tell if a reading is one of everything on that side: of a node whose version stays the same, the version is read alone."""
+        version = next((row["definition"] for row in rows if row["kind"] == "version"), None)
+        facts = {} if version is None else self._case.parse(version)
+        if side == "memory":
+            return facts.get("memory") == "statements" and "memory_error" not in facts
+        return len(rows) > 1 or "memory" in facts
