@@ -14,13 +14,13 @@ from typing import Any, Final
 
 from schemaquake.checkers.evidence.notes import traits_of
 
-__all__ = ["find_false_effects"]
+__all__ = ["UNDONE", "find_false_effects"]
 
 _TOLERANCE_S: Final = 1.0
 """The default of `clock.tolerance_s`, for effects of before it was noted."""
 _READ_LATE_S: Final = 5.0
 """How far a single reading of a clock over a busy machine may be from what it shows."""
-_UNDONE: Final = frozenset({"expired", "error"})
+UNDONE: Final = frozenset({"expired", "error"})
 """Keys of effects of which the harness read back nothing: a guard undid the fault before, or reading back failed."""
 _SENDING: Final = " (sending)"
 """Behind the name of a node whose own filter has its entry, and that misleads packets to others besides."""
@@ -48,7 +48,7 @@ def find_false_effects(begin: Mapping[str, Any], end: Mapping[str, Any] | None) 
         return
     if known is not None and left.get("observed") is True and ("nodes" in found) != ("nodes" in left):
         yield "has an effect on nodes in one of the notes of its begin and its end alone"
-    if known is not None and "nodes" in left and left.get("observed") is True and not _UNDONE & left.keys():
+    if known is not None and "nodes" in left and left.get("observed") is True and not UNDONE & left.keys():
         yield from known[1](begin, left)
 
 

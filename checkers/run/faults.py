@@ -2,7 +2,8 @@
 
 A fault counts only if its effect was read back from the system (packets dropped, a process gone, a clock shifted).
 Judges the conductor's notes `faults-planned`, `fault-begins`, `fault-ends`, `fault-failed`, `fault-skipped`, `operation-skipped`,
-`aim-missed` and `nemesis-died`: every planned fault has begun and ended, failed, or been skipped with a reason. Never accuses the cluster:
+`aim-missed` and `nemesis-died`: every planned fault has begun and ended, failed, or been skipped with a reason; and no server that a fault
+held down or frozen answered anybody meanwhile. Never accuses the cluster:
 a run whose faults did not happen is `unknown`, because it shows nothing about a cluster under faults.
 """
 
@@ -10,14 +11,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any, Final
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from schemaquake.checkers.evidence.evidence import Evidence
-from schemaquake.checkers.findings.explanation import listing
+from schemaquake.checkers.evidence.notes import traits_of
+from schemaquake.checkers.evidence.operations import select_clients
+from schemaquake.checkers.findings.explanation import listing, seconds
 from schemaquake.checkers.findings.tally import Tally
-from schemaquake.checkers.run.effects import find_false_effects
-from schemaquake.harness.model.records import Records
+from schemaquake.checkers.run.effects import UNDONE, find_false_effects
+from schemaquake.harness.errors import HistoryError
+from schemaquake.harness.model.records import Records, plain
 from schemaquake.harness.model.verdict import Doubt, Verdict
+from schemaquake.harness.units import S
 
 __all__ = ["Faults"]
 
@@ -30,6 +40,13 @@ _COUNTED: Final = (
     "aim-missed",
     "nemesis-died",
 )
+
+_SILENCING: Final = frozenset({"down", "frozen"})
+"""Effects of faults whose servers answer nobody from the note of the begin until they are healed."""
+_DISTURBING: Final = _SILENCING | {"down-in-turn"}
+"""Effects of faults whose healing may start a server, or let it go on."""
+_HEALING_NS: Final = 5 * S
+"""How long before the note of its end a fault may have been undone, beside the time that servers took to start."""
 
 
 class Faults:
@@ -49,6 +66,7 @@ class Faults:
             *notes.impossible_times(),
             *notes.missing_faults(),
             *notes.missing_operations(),
+            *notes.answers_of_silenced(),
         ):
             tally.doubt(Doubt("undecided", text))
         return tally.verdict(**{name: count for name in _COUNTED if (count := len(notes.of(name)))})
@@ -58,7 +76,8 @@ class _FaultNotes:
     """The notes about faults, by their name."""
 
     def __init__(self, records: Records) -> None:
-        notes = Evidence.of(records).notes
+        self._evidence = Evidence.of(records)
+        notes = self._evidence.notes
         self._notes = [(event["f"], value, event["time"]) for event, value in notes.all]
         self._membership = notes.membership
         self._operations = self._membership.operations
@@ -148,6 +167,81 @@ class _FaultNotes:
         for name, note, time in self._notes:
             if name == "fault-ends" and time <= began.get(note["id"], -1):
                 yield f"fault {note['id']} ended no later than it began"
+
+    def answers_of_silenced(self) -> Iterator[str]:
+        """Yield the faults that held a server down or frozen which answered a client, or was read, meanwhile: what excuses others did not happen.
+
+        Not judged: a node that another fault, a start, or an operation on the topology may have brought back.
+        """
+        ends = {note["id"]: (note, time) for name, note, time in self._notes if name == "fault-ends"}
+        for name, note, begun in self._notes:
+            if (
+                name != "fault-begins"
+                or note["id"] not in ends
+                or traits_of(note.get("nemesis", "")).effect not in _SILENCING
+            ):
+                continue
+            end, ended = ends[note["id"]]
+            effect = end.get("effect")
+            healed = effect if isinstance(effect, dict) else {}
+            if healed.get("observed") is not True or UNDONE & healed.keys():
+                continue
+            states = healed.get("nodes")
+            starts = [
+                state.get("seconds")
+                for state in (states if isinstance(states, dict) else {}).values()
+                if isinstance(state, dict)
+            ]
+            until = ended - _HEALING_NS - round(S * sum(one for one in starts if isinstance(one, int | float)))
+            for node in note.get("nodes") or ():
+                if not self._may_be_back(node, note["id"], begun, ended) and (
+                    text := self._answer_of(node, begun, until)
+                ):
+                    yield f"{note['nemesis']} (fault {note['id']}) held {node} {begun / S:.3f} s to {ended / S:.3f} s, and {text}"
+
+    def _may_be_back(self, node: str, number: object, begun: int, ended: int) -> bool:
+        """Check whether anything but the healing of this fault may have brought a server back between two times (ns)."""
+        notes = self._evidence.notes
+        ends = {note.get("id"): time for name, note, time in self._notes if name == "fault-ends"}
+        others = (
+            (time, ends.get(note.get("id")))
+            for name, note, time in self._notes
+            if name == "fault-begins"
+            and note.get("id") != number
+            and node in (note.get("nodes") or ())
+            and traits_of(note.get("nemesis", "")).effect in _DISTURBING
+        )
+        operations = ((one.invoked, one.completed) for one in notes.operations)
+        overlapping = any(first <= ended and (last is None or last >= begun) for first, last in (*others, *operations))
+        return overlapping or any(start.node == node and begun <= start.time <= ended for start in notes.starts)
+
+    def _answer_of(self, node: str, begun: int, until: int) -> str:
+        """Describe the first answer of a node to a question from after a time (ns), given before another one; "" if there is none."""
+        answers = self._answers
+        own = answers.filter(pc.and_(pc.equal(answers["node"], node), pc.less(answers["time"], until)))
+        for row in own.filter(pc.greater(own["invoked"], begun)).slice(0, 1).to_pylist():
+            return f"it answered op {row['index']} at {seconds(row['time'])}"
+        rows = plain(self._evidence.observations.select(["kind", "node", "time", "error"]))
+        read = rows.filter(
+            pc.and_(pc.equal(rows["node"], node), pc.and_(pc.equal(rows["kind"], "version"), pc.is_null(rows["error"])))
+        )
+        times = read.filter(pc.and_(pc.greater(read["time"], begun + S), pc.less(read["time"], until)))["time"]
+        return f"it was read at {seconds(times[0].as_py())}" if len(times) else ""
+
+    @cached_property
+    def _answers(self) -> pa.Table:
+        """The acknowledged operations of clients: `index` and `invoked` (ns) of the question, `time` (ns) and `node` of the answer."""
+        history = self._evidence.history
+        try:
+            invocation, completion = self._evidence.ends()
+        except HistoryError:
+            invocation = completion = np.array([], dtype=np.int64)
+        answered = completion >= 0
+        asked = plain(history.select(["index", "time", "process"]).take(pa.array(invocation[answered])))
+        answers = plain(history.select(["time", "type", "node"]).take(pa.array(completion[answered])))
+        both = answers.append_column("index", asked["index"]).append_column("invoked", asked["time"])
+        both = both.append_column("process", asked["process"])
+        return select_clients(both.filter(pc.equal(both["type"], "ok")))
 
     def missing_faults(self) -> Iterator[str]:
         """Yield why the planned faults cannot be said to have happened: none did, or some left no trace."""

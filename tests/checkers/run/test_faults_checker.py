@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from schemaquake.checkers.run.faults import Faults
-from schemaquake.harness.model.records import HISTORY, Records
+from schemaquake.harness.model.records import HISTORY, OBSERVATIONS, Records
 from schemaquake.harness.model.verdict import Verdict
 
 
@@ -244,3 +244,98 @@ def test_notes_of_faults_that_cannot_be_true_leave_the_run_unknown(notes: list[t
 
 def test_planned_faults_that_all_happened_are_no_doubt() -> None:
     assert judged(("faults-planned", {"count": 1, "ids": [0]}), *SEEN).valid is True
+
+
+SECOND = 10**9
+HELD = {
+    "pause": ({"before": "running", "after": "paused"}, {"before": "paused", "after": "running"}),
+    "kill": ({"before": "running", "after": "stopped"}, {"seconds": 4.0, "after": "running"}),
+}
+
+
+def held(
+    nemesis: str,
+    *more: dict[str, Any],
+    answered: tuple[float, float] | None = None,
+    read: float | None = None,
+    **healed: Any,
+) -> Verdict:
+    """The verdict on a fault of n1 from 10 s to 40 s, an operation that it answered between two times (s), and a reading at another one."""
+    fault = {"id": 0, "nemesis": nemesis, "nodes": ["n1"], "parameters": {}}
+    before, after = HELD[nemesis]
+    notes = [
+        (5, "info", "faults-planned", {"count": 1, "ids": [0]}),
+        (10, "info", "fault-begins", {**fault, "effect": {"observed": True, "nodes": {"n1": before}}}),
+        (40, "info", "fault-ends", {**fault, "effect": {"observed": True, "nodes": {"n1": after}, **healed}}),
+    ]
+    rows = [
+        {"time": round(at * SECOND), "process": -1, "type": kind, "f": f, "value": orjson.dumps(value).decode()}
+        for at, kind, f, value in notes
+    ]
+    rows += [{"process": -1, "type": "info", **row} for row in more]
+    for at, kind in zip(answered or (), ("invoke", "ok"), strict=False):
+        rows.append({"time": round(at * SECOND), "process": 1, "type": kind, "f": "add", "node": "n1", "value": "1"})
+    rows = [{"index": index, **row} for index, row in enumerate(sorted(rows, key=lambda row: row["time"]))]
+    observed = {"phase": "running", "node": "n1", "sample": 1, "kind": "version", "id": "v", "definition": "{}"}
+    readings = [] if read is None else [{**observed, "time": round(read * SECOND)}]
+    tables = (pa.Table.from_pylist(rows, schema=HISTORY), pa.Table.from_pylist(readings, schema=OBSERVATIONS))
+    return Faults().check(Records.of(*tables), limit_s=5)
+
+
+@pytest.mark.parametrize("nemesis", HELD)
+@pytest.mark.parametrize(
+    ("answered", "read"),
+    [((10.001, 10.002), None), ((30, 30.5), None), ((30, 30.999), None), (None, 11.001), (None, 30.999)],
+)
+def test_a_server_that_was_down_and_answered_leaves_the_run_unknown(nemesis, answered, read):
+    verdict = held(nemesis, answered=answered, read=read)
+    assert verdict.valid == "unknown"
+    said = f"it answered op 2 at {answered[1]:.3f} s" if answered else f"it was read at {read:.3f} s"
+    assert [doubt.text for doubt in verdict.doubts] == [f"{nemesis} (fault 0) held n1 10.000 s to 40.000 s, and {said}"]
+
+
+@pytest.mark.parametrize(
+    ("answered", "read"),
+    [
+        (None, None),
+        ((9, 30), None),  # asked before
+        ((10, 30), None),
+        ((30, 31), None),  # perhaps while the server was being started
+        (None, 11),
+        (None, 31),
+        (None, 9),
+        ((41, 42), 43),
+    ],
+)
+def test_a_server_that_answered_before_it_was_down_or_once_it_was_back_was_down(answered, read):
+    assert held("kill", answered=answered, read=read).valid is True
+
+
+def test_a_frozen_server_needs_no_time_to_start():
+    assert held("pause", answered=(34, 34.999)).valid == "unknown"
+    assert held("pause", answered=(34, 35)).valid is True
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"f": "fault-begins", "value": '{"id": 1, "nemesis": "pause", "nodes": ["n1"]}'},
+        {"f": "fault-begins", "value": '{"id": 1, "nemesis": "rolling-restart", "nodes": ["n1"]}'},
+        {"f": "node-start", "node": "n1", "value": '{"phase": "fault", "served": true}'},
+        {"f": "compact", "type": "invoke", "value": '{"operation": 1, "nodes": ["n2"], "becomes": {}}'},
+    ],
+    ids=["another fault", "a round of restarts", "a start", "an operation"],
+)
+def test_a_server_that_something_else_may_have_brought_back_may_answer(more):
+    assert not any(
+        "held" in doubt.text for doubt in held("kill", {"time": 20 * SECOND, **more}, answered=(30, 30.5)).doubts
+    )
+    if "fault" in more["f"]:
+        other = {**more, "value": more["value"].replace("n1", "n2")}
+        assert any(
+            "held" in doubt.text for doubt in held("kill", {"time": 20 * SECOND, **other}, answered=(30, 30.5)).doubts
+        )
+
+
+def test_a_fault_that_a_guard_had_undone_held_nobody():
+    assert held("pause", answered=(30, 30.5), expired={"n1": "timer"}).valid is True
