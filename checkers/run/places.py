@@ -1,7 +1,7 @@
 """Places: every note, reading and question is from the phase of the run to which it belongs.
 
 The conductor goes through its phases in one order, and writes in each what belongs there. Final readings are made in their phases, from
-when nodes settle on, and readings on the way between the begin of the run and its end. Clients ask nothing before the setup, and nothing from the healing of faults until the final
+when nodes settle on, and readings on the way between the note of the members for the boot and the end. Clients ask nothing before the setup, and nothing from the healing of faults until the final
 phases. What is recorded at another time is a doubt: checkers go by these times. Phases that are not noted are not judged.
 """
 
@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.notes import Notes
 from schemaquake.checkers.evidence.operations import select_clients
+from schemaquake.checkers.evidence.sights import followed_from
 
 __all__ = ["find_misplaced"]
 
@@ -90,7 +91,7 @@ def _find_misplaced_readings(evidence: Evidence) -> Iterator[str]:
     last = max((time for time, *_ in notes.phases), default=None)
     on_the_way = pc.invert(pc.is_in(rows["phase"], value_set=pa.array(_READ)))
     times = pc.min_max(rows.filter(on_the_way)["time"])
-    if _lies_outside(times, notes.began("boot"), None if notes.unended else last):
+    if _lies_outside(times, max(followed_from(notes), notes.began("boot") or 0), None if notes.unended else last):
         yield "a reading during the run is from another time"
 
 

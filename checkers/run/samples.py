@@ -2,7 +2,7 @@
 
 The observer reads all nodes that it follows at once, numbers these readings from 1, and begins the next when all have answered. So none is
 left out, no answer of one comes before the last one of an earlier number, and each node that is in a reading before and one after is in each
-between, if no operation on the topology concerns it. A node lists an object once; only of functions and aggregates several may have one
+between, up to the first operation on the topology that concerns it. A node lists an object once; only of functions and aggregates several may have one
 name. What contradicts that is a doubt: a reading that is gone may have shown what should not be. Directories have no numbers, and
 where they bear no ids (up to 2.0) several lives of a table may have one each.
 For runs with a note of their plan alone.
@@ -50,7 +50,11 @@ def _find_disorder(numbered: pa.Table) -> Iterator[str]:
 
 def _find_gaps(evidence: Evidence, numbered: pa.Table) -> Iterator[str]:
     """Yield the nodes that are not in a reading, and are in one before and in one after it."""
-    moved = {node for operation in evidence.notes.operations for node in operation.nodes}
+    moved: dict[str, int] = {}
+    for operation in evidence.notes.operations:
+        moved |= {node: min(operation.invoked, moved.get(node, operation.invoked)) for node in operation.nodes}
+    spans = numbered.group_by("sample", use_threads=False).aggregate([("time", "max")])
+    ends = {row["sample"]: row["time_max"] for row in spans.to_pylist()}
     numbers: dict[str, set[int]] = defaultdict(set)
     for row in numbered.group_by(["node", "sample"], use_threads=False).aggregate([]).to_pylist():
         numbers[row["node"]].add(row["sample"])
@@ -59,7 +63,7 @@ def _find_gaps(evidence: Evidence, numbered: pa.Table) -> Iterator[str]:
     for node, own in sorted(numbers.items()):
         first = everything[0] if node in booted else min(own)
         lacking = [number for number in everything if first <= number <= max(own) and number not in own]
-        if lacking and node not in moved:
+        if lacking and ends[lacking[0]] < moved.get(node, ends[lacking[0]] + 1):
             yield f"{node} is not in reading number {lacking[0]}, and was followed then"
 
 

@@ -13,7 +13,7 @@ from random import Random
 import pytest
 from lies import Lie
 from moved_lies import MovedRun
-from soundness import Judge, clean_run
+from soundness import RUNS, Judge, clean_run
 
 MUST_BE_CAUGHT: Sequence[str] = (
     *("rows exchanged *", "outcomes exchanged: create-*", "outcomes exchanged: add-column", "account twice: *"),
@@ -31,6 +31,8 @@ EXCEPT = "note moved to boot: run-planned"
 """The plan is noted between the phases boot and setup, and no node does anything meanwhile."""
 SINGLE_LINES: Sequence[str] = ("cassandra-1.1.12",)
 """Runs whose logs have a line each, which two of them may share by chance."""
+WITHOUT_IDS: Sequence[str] = ("cassandra-1.1.12",)
+"""Runs whose data directories bear no ids, so that several lives of a table may have one each."""
 SAMPLE = 24
 
 
@@ -39,7 +41,8 @@ def lies(name: str) -> Iterator[Lie]:
     found: dict[tuple[str, str], Lie] = {}
     for lie in MovedRun(clean_run(name).records).lies():
         is_by_chance = name in SINGLE_LINES and lie.kind.startswith("log copied")
-        if is_by_chance or lie.kind == EXCEPT:
+        is_of_another_life = name in WITHOUT_IDS and lie.kind == "account twice: data-directory"
+        if is_by_chance or is_of_another_life or lie.kind == EXCEPT:
             continue
         if any(fnmatchcase(lie.kind, pattern) for pattern in MUST_BE_CAUGHT):
             found.setdefault((lie.kind, lie.place), lie)
@@ -54,7 +57,7 @@ def test_no_record_passes_as_valid_in_another_place(name: str) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["cassandra-5.0.9", "cassandra-1.1.12", "cassandra-6.0-alpha2-ring"])
+@pytest.mark.parametrize("name", [name for name in RUNS if name != "perfect"])
 def test_no_class_of_moved_records_passes_as_valid(name: str) -> None:
     decide = Judge()
     assert [f"{lie.kind} ({lie.place}): {lie.text}" for lie in lies(name) if decide.valid(lie) is True] == []

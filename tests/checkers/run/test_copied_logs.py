@@ -95,3 +95,42 @@ def test_logs_of_two_nodes_and_times_without_a_day_have_no_order() -> None:
     assert said([*log("n1", 0, *day(11, 12)), *log("n1", 1, *day(11, 13))]) == []
     assert said([*log("n1", 0, "23:59:58", "23:59:59"), *log("n1", 1, "00:00:01", "00:00:02")]) == []
     assert len(said([*log("n1", 0, "10:00:00,000", *day(11)), *log("n1", 1, *day(1, 2))])) == 1
+
+
+UTC = '@1000 -- info run-planned {"restart": "none", "logs": ["n1"], "utc": "2026-11-29T10:00:01+00:00"}'
+"""At the begin of the run it was 10:00:00."""
+ENDS = '@60000 -- info phase {"phase": "main", "state": "ends"}'
+BEGINS = '@2000 -- info phase {"phase": "main", "state": "begins"}'
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "is_odd"),
+    [
+        ("2026-11-29 10:00:05,000", "2026-11-29 10:01:00,000", False),
+        ("2026-11-29 09:55:00,000", "2026-11-29 10:06:00,000", False),
+        ("2026-11-29 09:54:59,000", "2026-11-29 10:06:00,000", True),
+        ("2026-11-29 09:55:00,000", "2026-11-29 10:06:01,000", True),
+        ("2026-11-29 15:45:05,000", "2026-11-29 15:46:00,000", False),
+        ("2026-11-29 09:50:00,000", "2026-11-29 10:01:00,000", True),
+        ("2026-11-28 10:00:05,000", "2026-11-28 10:01:00,000", True),
+        ("2026-11-30 10:00:05,000", "2026-11-30 10:01:00,000", True),
+        ("2026-11-28 22:00:05,000", "2026-11-28 22:01:00,000", False),
+        ("2026-11-28 21:45:05,000", "2026-11-28 21:46:00,000", True),
+        ("2026-11-30 00:00:05,000", "2026-11-30 00:01:00,000", False),
+        ("2026-11-30 00:15:05,000", "2026-11-30 00:16:00,000", True),
+        ("2026-13-29 10:00:05,000", "2026-13-29 10:01:00,000", True),
+        ("10:00:05,000", "10:01:00,000", False),
+    ],
+)
+def test_a_log_is_of_the_time_of_the_run_in_some_time_zone(first: str, last: str, *, is_odd: bool) -> None:
+    rows = log("n1", 0, first, None, last)
+    expected = [f"the log of start 0 of n1 is of another time than the run: {first} to {last}"] if is_odd else []
+    assert said(rows, [UTC, BEGINS, ENDS]) == expected
+    assert said(rows, [UTC.replace("utc", "other"), BEGINS, ENDS]) == [], "servers may read another clock"
+    assert said(rows, [UTC, CLOCK, BEGINS, ENDS]) == [], "clocks were wrong"
+
+
+def test_servers_of_a_run_that_was_broken_off_may_have_gone_on() -> None:
+    rows = log("n1", 0, "2026-11-29 10:00:05,000", "2026-11-29 16:01:00,000")
+    assert len(said(rows, [UTC, BEGINS, ENDS])) == 1
+    assert said(rows, [UTC, BEGINS]) == []

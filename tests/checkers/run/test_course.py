@@ -682,6 +682,14 @@ def test_a_reading_during_the_run_is_from_between_its_begin_and_its_end(time: in
     assert bool(gaps(endless, late)) is (time == 0), "a run that was broken off has no end"
 
 
+@pytest.mark.parametrize(("time", "is_odd"), [(4, True), (5, False)])
+def test_no_node_is_read_before_the_members_are_noted_for_the_boot(time: int, *, is_odd: bool) -> None:
+    noted = '@5 -- info membership {"at": "boot", "members": {}}'
+    text = "a reading during the run is from another time"
+    assert (text in gaps(sorted([*course(), noted], key=at), [*READ, f"@{time} running n1 keyspace k"])) is is_odd
+    assert text not in gaps(course(), [*READ, f"@{time} running n1 keyspace k"])
+
+
 @pytest.mark.parametrize(
     ("note", "times", "odd_times", "said"),
     [

@@ -100,10 +100,13 @@ def test_a_node_is_in_every_reading_while_it_is_followed(
     assert said(left, history) == expected
 
 
-@pytest.mark.parametrize(("node", "is_missed"), [("n2", False), ("n1", True)])
-def test_a_node_that_an_operation_concerns_may_be_away(node: str, *, is_missed: bool) -> None:
+@pytest.mark.parametrize(
+    ("node", "time", "is_missed"),
+    [("n2", 5, False), ("n1", 5, True), ("n2", 20, False), ("n2", 21, True), ("n1", 21, True)],
+)
+def test_a_node_that_an_operation_concerned_may_be_away(node: str, time: int, *, is_missed: bool) -> None:
     value = f'{{"operation": 1, "nodes": ["{node}"], "becomes": {{"{node}": "normal"}}}}'
-    operation = [f"@5 -- {node} invoke move {value}", f"@6 -- {node} ok move {value}"]
+    operation = [f"@{time} -- {node} invoke move {value}", f"@{time + 1} -- {node} ok move {value}"]
     left = [line for line in WHOLE if "#2 n2" not in line]
     assert bool(said(left, (PLANNED, *BOOTS, *operation))) is is_missed
 
