@@ -48,14 +48,14 @@ _HISTORY_ERROR_MOST: Final = 2_000  # characters
 
 
 class ExitCode(IntEnum):
-    """The exit code of the command; the numbers are Jepsen's, and that of a shell for an interrupted command."""
+    """The exit code of the command; the numbers are Jepsen's."""
 
     VALID = 0
     INVALID = 1
     UNKNOWN = 2
-    INTERRUPTED = 130
     BAD_ARGUMENTS = 254
     CRASHED = 255
+    """The command crashed, or was interrupted."""
 
     @classmethod
     def of(cls, valid: Literal[True, False, "unknown"]) -> ExitCode:

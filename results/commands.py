@@ -398,7 +398,7 @@ def _demo(
     if as_json:
         print_json(compared.document())
     print_comparison(compared, stderr())
-    raise typer.Exit(ExitCode.VALID if compared.completed else compared.exit_code)
+    raise typer.Exit(ExitCode.VALID if compared.completed else ExitCode.CRASHED)
 
 
 def _check(

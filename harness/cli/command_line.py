@@ -1,6 +1,6 @@
 """Command line: one `schemaquake`, whose commands are found through entry points.
 
-Exit codes: 0 valid, 1 invalid, 2 unknown, 130 interrupted, 254 bad arguments, 255 crashed. Errors we know are printed as a sentence.
+Exit codes: 0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 crashed, or interrupted. Errors we know are printed as a sentence.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def _run(argv: list[str], interruption: Interruption | None = None) -> int:
         return int(done.exit_code)
     except (typer.Abort, KeyboardInterrupt):
         stderr().print(describe_interruption(name), markup=False)
-        return int(ExitCode.INTERRUPTED)
+        return int(ExitCode.CRASHED)
     except _CLICK_ERRORS as error:
         stderr().print(_describe_usage(error))
         return int(ExitCode.BAD_ARGUMENTS)

@@ -7,9 +7,7 @@ from typing import Final
 
 __all__ = ["main"]
 
-# `ExitCode.CRASHED` and `ExitCode.INTERRUPTED`, whose module may be what cannot be imported
-_CRASHED: Final = 255
-_INTERRUPTED: Final = 130
+_CRASHED: Final = 255  # `ExitCode.CRASHED`, whose module may be what cannot be imported
 
 
 def main() -> None:
@@ -19,7 +17,7 @@ def main() -> None:
     except KeyboardInterrupt:  # before the command line answers it, or once more while it does
         if sys.stderr is not None:
             sys.stderr.write("interrupted: run the command again\n")
-        sys.exit(_INTERRUPTED)
+        sys.exit(_CRASHED)
 
 
 def _run() -> None:

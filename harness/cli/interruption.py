@@ -92,4 +92,4 @@ class Interruption:
         with suppress(OSError, ValueError, AttributeError):
             sys.stderr.write(f"{self.line}\n")
             sys.stderr.flush()
-        os._exit(ExitCode.INTERRUPTED)
+        os._exit(ExitCode.CRASHED)

@@ -367,9 +367,9 @@ def _rediscovered(
 
 
 def _exit_code(cells: Sequence[GridCell], ending: str) -> ExitCode:
-    """Return 1 if a cell broke, 2 if one is undecided or was not run, 130 if the grid was interrupted."""
+    """Return 1 if a cell broke, 2 if one is undecided or was not run, 255 if the grid was interrupted."""
     if ending == "interrupted":
-        return ExitCode.INTERRUPTED
+        return ExitCode.CRASHED
     states = {cell.state for cell in cells}
     if "broke" in states:
         return ExitCode.INVALID

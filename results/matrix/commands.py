@@ -338,9 +338,9 @@ def _carry_out(
 
 
 def exit_code(matrix: Any, ending: str) -> ExitCode:
-    """Return 1 if a cell broke, 2 if a cell is undecided or was not run, 130 if the matrix was interrupted."""
+    """Return 1 if a cell broke, 2 if a cell is undecided or was not run, 255 if the matrix was interrupted."""
     if ending == "interrupted":
-        return ExitCode.INTERRUPTED
+        return ExitCode.CRASHED
     states = {cell.state for cell in (*matrix.cells, *matrix.controls) if cell.anomaly is None}
     if "broke" in states:
         return ExitCode.INVALID

@@ -62,18 +62,16 @@ class ComparedRuns:
 
     @property
     def exit_code(self) -> ExitCode:
-        """The worst exit code of all applicable runs; interrupted or crashed if one of them was not completed."""
+        """The worst exit code of all applicable runs; crashed if one of them was not completed, or was interrupted."""
         wanted = [attempt for attempt in self.attempts if attempt.applicable]
-        if any(attempt.run is not None and attempt.run.interrupted for attempt in wanted):
-            return ExitCode.INTERRUPTED
-        if any(attempt.run is None or not attempt.run.completed for attempt in wanted):
+        if any(attempt.run is None or not attempt.run.completed or attempt.run.interrupted for attempt in wanted):
             return ExitCode.CRASHED
         return ExitCode.of(combine(attempt.run.verdict.valid for attempt in wanted if attempt.run))
 
     @property
     def completed(self) -> bool:
         """True if every applicable run was completed, and none interrupted."""
-        return self.exit_code not in {ExitCode.CRASHED, ExitCode.INTERRUPTED}
+        return self.exit_code is not ExitCode.CRASHED
 
     def document(self) -> dict[str, Any]:
         """Return the comparison as `--json` prints it."""

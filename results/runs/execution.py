@@ -149,7 +149,7 @@ def conclude_recorded(
 ) -> FinishedRun:
     """Judge a run that was just recorded and report it; its cluster is gone, so another may run meanwhile.
 
-    An interrupted run has an exit code of its own, whatever its verdict. Raises StoreError if a file of its folder cannot be written.
+    An interrupted run has the exit code of a crash, whatever its verdict. Raises StoreError if a file of its folder cannot be written.
     """
     folder = run.store.folder
     if not was_recorded(folder):
@@ -161,7 +161,7 @@ def conclude_recorded(
             f"the run was recorded, but not judged: {error.strerror or error}: {error.filename or folder}. Its journals are whole: "
             f'when that is mended, judge it with "schemaquake recover {folder}"'
         ) from error
-    return replace(finished, interrupted=True, exit_code=ExitCode.INTERRUPTED) if run.outcome.interrupted else finished
+    return replace(finished, interrupted=True, exit_code=ExitCode.CRASHED) if run.outcome.interrupted else finished
 
 
 def _takes_time(plan: Plan) -> bool:
@@ -291,7 +291,7 @@ def print_summary(run: FinishedRun, console: Console) -> None:
     if skipped:
         console.print(skipped, style="yellow")
     console.print(f"report: {run.report}", markup=False)
-    if run.exit_code is ExitCode.INTERRUPTED:
+    if run.interrupted:
         console.print(
             f"interrupted: what was recorded until then is judged, and kept in {run.store.folder}; "
             f"the whole run again: {plan.command()}",

@@ -103,7 +103,7 @@ def _simulate(
     if as_json:
         print_json(compared.document())
     print_comparison(compared, stderr())
-    raise typer.Exit(ExitCode.VALID if compared.completed else compared.exit_code)
+    raise typer.Exit(ExitCode.VALID if compared.completed else ExitCode.CRASHED)
 
 
 def _say_nothing(_text: str) -> None:

@@ -60,7 +60,7 @@ def interrupted(argv, folder, *, code=ENTRY, ready=lambda process: cpu_s(process
 def test_a_command_that_computes_says_that_it_was_interrupted_and_what_is_kept(argv, kept, number, tmp_path):
     (tmp_path / "history.edn").write_text(REGISTER, encoding="utf-8")
     code, out, said = interrupted(argv, tmp_path, number=number)
-    assert (code, out) == (ExitCode.INTERRUPTED, "")
+    assert (code, out) == (ExitCode.CRASHED, "")
     *begun, last = said.splitlines()
     assert last.startswith("interrupted: ")
     assert last.endswith(kept)
@@ -81,7 +81,7 @@ sys.meta_path.insert(0, Slow())
 def test_so_does_one_that_is_still_being_imported(tmp_path):
     importing = (tmp_path / "importing").exists
     ended = interrupted(["placements"], tmp_path, code=SLOW_IMPORT + ENTRY, ready=lambda _: importing())
-    assert ended == (ExitCode.INTERRUPTED, "", "interrupted: run the command again\n")
+    assert ended == (ExitCode.CRASHED, "", "interrupted: run the command again\n")
 
 
 STUBBORN = """
@@ -102,7 +102,7 @@ commands.configure_logging = stubborn
 def test_a_thread_that_works_on_does_not_keep_a_command_that_computes(tmp_path):
     working = (tmp_path / "working").exists
     ended = interrupted(["quorums"], tmp_path, code=STUBBORN + ENTRY, ready=lambda _: working())
-    assert ended == (ExitCode.INTERRUPTED, "", f"interrupted: {AGAIN}\n")
+    assert ended == (ExitCode.CRASHED, "", f"interrupted: {AGAIN}\n")
 
 
 def test_a_signal_that_the_parent_had_ignored_stays_ignored(monkeypatch):
@@ -127,7 +127,7 @@ def test_simulate_ends_with_the_run_that_was_interrupted_and_keeps_it(tmp_path):
         return any(tmp_path.glob("runs/*/journals/events-0000.jsonl"))
 
     code, out, err = interrupted(["simulate", "--workload", "drop-type", "-O", "races=1000"], tmp_path, ready=races)
-    assert (code, out, err.count("drop-type, seed 1")) == (ExitCode.INTERRUPTED, "", 1)
+    assert (code, out, err.count("drop-type, seed 1")) == (ExitCode.CRASHED, "", 1)
     (run,) = (path for path in (tmp_path / "runs").iterdir() if path.is_dir() and not path.is_symlink())
     assert read_outcome(run).interrupted
     assert still_running(run) is None

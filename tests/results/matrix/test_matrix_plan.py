@@ -172,7 +172,7 @@ def cell(state, anomaly=None):
         (["held", "unknown"], [], "known", 2),
         (["held", "not run"], [], "time is up", 2),
         (["not applicable"], [], "known", 2),
-        (["broke"], [], "interrupted", 130),
+        (["broke"], [], "interrupted", 255),
     ],
     ids=["held", "broke", "a noisy control", "unknown", "not run", "nothing at all", "interrupted"],
 )

@@ -77,10 +77,10 @@ def test_none_begins_after_one_that_was_interrupted(tmp_path: Path, monkeypatch:
     runs = tmp_path / "runs"
     attempts = run_all([plan("5.0"), plan("6.0")], runs, engine="local")
     first, second = attempts
-    assert (first.run.completed, first.run.verdict.valid, first.run.exit_code) == (True, False, ExitCode.INTERRUPTED)
+    assert (first.run.completed, first.run.verdict.valid, first.run.exit_code) == (True, False, ExitCode.CRASHED)
     assert (second.run, second.refusal) == (None, "interrupted before it began")
     assert len([path for path in runs.iterdir() if path.is_dir() and not path.is_symlink()]) == 1
-    assert compare_runs(attempts, runs).exit_code is ExitCode.INTERRUPTED
+    assert compare_runs(attempts, runs).exit_code is ExitCode.CRASHED
 
 
 def test_nor_is_a_comparison_complete_whose_last_run_was_interrupted(
@@ -90,7 +90,7 @@ def test_nor_is_a_comparison_complete_whose_last_run_was_interrupted(
     attempts = run_all([plan("5.0"), plan("6.0")], tmp_path / "runs", engine="local")
     assert [attempt.run.verdict.valid for attempt in attempts] == [False, True]
     compared = compare_runs(attempts, tmp_path / "runs")
-    assert (compared.completed, compared.exit_code) == (False, ExitCode.INTERRUPTED)
+    assert (compared.completed, compared.exit_code) == (False, ExitCode.CRASHED)
 
 
 def interrupt(monkeypatch: pytest.MonkeyPatch, line: str) -> None:
