@@ -2,7 +2,8 @@
 
 A reading while the run goes on has rows of what is another than in the reading before (`schemaquake.harness.model.observation`). So an object
 without a row stands as it was, and one that never had a row is not there. A node knows what it acknowledged: the first whole reading that it
-begins afterwards shows the change. What a client listed anew, or after the node could not be read, says nothing of what it did not list.
+begins afterwards shows the change. What a client listed anew, or after the node could not be read, says nothing of what it did not list: sessions
+are renewed when faults are healed, when nodes were restarted, and to a node that an operation on the topology concerns.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, Final
 import pyarrow.compute as pc
 
 from schemaquake.checkers.evidence.evidence import Evidence
+from schemaquake.checkers.evidence.notes import Notes
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import SchemaObject, certainly_applied, target
 from schemaquake.checkers.evidence.sights import Place, Sight, followed_from, read_samples, read_sights
@@ -23,11 +25,23 @@ from schemaquake.harness.model.records import plain
 __all__ = ["read_standing"]
 
 _SIDES: Final = ("disk", "memory")
+_RENEWING: Final = ("heal", "restart", "death")
+"""What notes of the members are of after which sessions are renewed, before the final readings; those of the boot come before the first ones."""
 
 
 def read_standing(case: Evidence) -> Sequence[Sight]:
     """Read how objects stood in the first whole reading that a node began after it had acknowledged a change of them, where that has no row of them."""
     return tuple(_Standing(case).find())
+
+
+def _list_renewals(notes: Notes) -> Mapping[str | None, int]:
+    """Map each node that an operation concerns, and None for all others, to the time (ns) since which sessions to it may have been renewed."""
+    looks = [event["time"] for event, value in notes.all if event["f"] == "membership" and value.get("at") in _RENEWING]
+    found: dict[str | None, int] = {None: min(looks)} if looks else {}
+    for operation in notes.operations:
+        for node in operation.nodes:
+            found[node] = min(operation.invoked, found.get(node, operation.invoked), *looks)
+    return found
 
 
 def _shown_by(change: PairedOperation) -> Sequence[SchemaObject]:
@@ -46,6 +60,7 @@ class _Standing:
         self._last: dict[Place, dict[SchemaObject, Sight]] = {}
         self._ever: dict[Place, set[SchemaObject]] = {}
         self._waiting: dict[Place, list[PairedOperation]] = {}
+        self._renewed = _list_renewals(case.notes)
         for change in case.changes.possible:
             if change.node is not None and change.completed is not None and certainly_applied(change):
                 for side in _SIDES:
@@ -103,6 +118,8 @@ class _Standing:
             if subject in shown or subject.kind not in kinds:
                 continue
             if subject in last:
+                if ends >= self._renewed.get(place.node, self._renewed.get(None, ends + 1)):
+                    continue
                 yield replace(last[subject], begins=begins, ends=ends, corrected=False, stands=True)
             elif subject not in ever:
                 yield Sight(place=place, begins=begins, ends=ends, subject=subject, definition=None, stands=True)

@@ -2,7 +2,7 @@
 
 The observer reads all nodes that it follows at once, numbers these readings from 1, and begins the next when all have answered. So none is
 left out, no answer of one comes before the last one of an earlier number, and each node that is in a reading before and one after is in each
-between, up to the first operation on the topology that concerns it. A node lists an object once; only of functions and aggregates several may have one
+between; one that an operation on the topology concerns is in each up to that. A node lists an object once; only of functions and aggregates several may have one
 name. What contradicts that is a doubt: a reading that is gone may have shown what should not be. Directories have no numbers, and
 where they bear no ids (up to 2.0) several lives of a table may have one each.
 For runs with a note of their plan alone.
@@ -62,8 +62,9 @@ def _find_gaps(evidence: Evidence, numbered: pa.Table) -> Iterator[str]:
     booted = {start.node for start in evidence.notes.starts if start.phase == "boot" and start.served}
     for node, own in sorted(numbers.items()):
         first = everything[0] if node in booted else min(own)
-        lacking = [number for number in everything if first <= number <= max(own) and number not in own]
-        if lacking and ends[lacking[0]] < moved.get(node, ends[lacking[0]] + 1):
+        until = [number for number in everything if ends[number] < moved[node]] if node in moved else [max(own)]
+        lacking = [number for number in everything if first <= number <= max(until, default=0) and number not in own]
+        if lacking:
             yield f"{node} is not in reading number {lacking[0]}, and was followed then"
 
 

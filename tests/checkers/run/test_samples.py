@@ -111,6 +111,15 @@ def test_a_node_that_an_operation_concerned_may_be_away(node: str, time: int, *,
     assert bool(said(left, (PLANNED, *BOOTS, *operation))) is is_missed
 
 
+@pytest.mark.parametrize(("time", "missed"), [(5, None), (25, None), (30, None), (31, 3), (41, 3)])
+def test_a_node_is_followed_until_an_operation_concerns_it(time: int, missed: int | None) -> None:
+    value = '{"operation": 1, "nodes": ["n2"], "becomes": {"n2": "left"}}'
+    operation = [f"@{time} -- n2 invoke decommission {value}", f"@{time + 1} -- n2 ok decommission {value}"]
+    left = [line for line in WHOLE if "#3 n2" not in line and "#4 n2" not in line]
+    expected = [] if missed is None else [f"n2 is not in reading number {missed}, and was followed then"]
+    assert said(left, (PLANNED, *BOOTS, *operation)) == expected
+
+
 @pytest.mark.parametrize(
     ("account", "name"),
     [

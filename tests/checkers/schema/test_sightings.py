@@ -251,6 +251,22 @@ def test_a_client_that_lists_objects_anew_says_nothing_of_those_it_does_not_list
     assert accused is (between[0].startswith("@9"))
 
 
+@pytest.mark.parametrize("case", [case for case in STANDING if "a table that the node created" not in case])
+@pytest.mark.parametrize(
+    ("note", "is_accused"),
+    [
+        ('@30 -- info membership {"at": "heal", "members": {}}', False),
+        ('@30 -- info membership {"at": "restart", "members": {}}', False),
+        ('@5 -- info membership {"at": "boot", "members": {}}', True),
+        ('@41 -- info membership {"at": "heal", "members": {}}', True),
+        ('@30 -- n2 invoke move {"operation": 1, "nodes": ["n2"], "becomes": {"n2": "normal"}}', False),
+        ('@30 -- n1 invoke move {"operation": 1, "nodes": ["n1"], "becomes": {"n1": "normal"}}', True),
+    ],
+)
+def test_sessions_that_were_renewed_list_what_is_there_anew(case: str, note: str, *, is_accused: bool) -> None:
+    assert bool(found([*STANDING[case][0], note], [*FIRST, *WITHOUT_IT])) is is_accused
+
+
 def test_an_object_that_a_removal_under_way_may_have_taken_stands_for_nothing() -> None:
     dropped = ("@30 p7 n1 invoke drop-table k.s", "@33 p7 n1 info Timeout")
     assert found((*NEW, *dropped), [*FIRST, *WITHOUT_IT]) == []
