@@ -53,7 +53,7 @@ def _shown_by(change: PairedOperation) -> Sequence[SchemaObject]:
 
 
 class _Standing:
-    """What each side of each node showed last, and the changes that it had acknowledged since."""
+    """The last account of each object by each side of each node, and the changes that the node had acknowledged since."""
 
     def __init__(self, case: Evidence) -> None:
         self._case = case

@@ -24,6 +24,8 @@ __all__ = ["find_strange_samples"]
 
 _SIGNED: Final = ("function", "aggregate", "live")
 """Kinds of accounts of which several may have one name; a memory has functions, too."""
+_IDENTIFIED: Final = ("data-directory", "live")
+"""Kinds of accounts whose id tells those of one name apart: directories of tables, and the kinds of what is gone from a memory."""
 
 
 def find_strange_samples(evidence: Evidence) -> Iterator[str]:
@@ -77,7 +79,8 @@ def _find_repeated(observations: pa.Table) -> Iterator[str]:
     bare = pa.scalar(None, pa.string())
     places = observations.select(["phase", "node", "sample", "kind", "keyspace", "name"])
     places = places.append_column("told", pc.if_else(is_signed, observations["definition"], bare))
-    places = places.append_column("id", pc.if_else(pc.equal(kind, "data-directory"), observations["id"], bare))
+    is_identified = pc.is_in(kind, value_set=pa.array(_IDENTIFIED))
+    places = places.append_column("id", pc.if_else(is_identified, observations["id"], bare))
     counts = places.group_by(places.column_names, use_threads=False).aggregate([([], "count_all")])
     for row in counts.filter(pc.greater(counts["count_all"], 1)).slice(0, 1).to_pylist():
         key = ".".join(part for part in (row["keyspace"], row["name"]) if part is not None)

@@ -141,6 +141,13 @@ def test_an_account_that_a_reading_has_twice_is_odd(account: str, name: str) -> 
         assert said([*WHOLE, one, other]) == []
 
 
+def test_two_objects_of_one_name_may_be_gone_in_one_reading() -> None:
+    """A type and a view may have one name, and be dropped between two readings."""
+    gone = ["@25 running#3 n1 live k.x gone type", "@26 running#3 n1 live k.x gone view"]
+    assert said([*WHOLE, *gone]) == []
+    assert said([*WHOLE, *gone, gone[0]]) == ["n1 shows live k.x twice in one reading of phase running"]
+
+
 def test_of_several_accounts_that_are_there_twice_the_first_is_named() -> None:
     twice = [f"@{at} settled#5 n1 {account}" for account in ("keyspace k", "type k.u a:int") for at in (45, 46)]
     assert said([*WHOLE, *twice]) == ["n1 shows keyspace k twice in one reading of phase settled"]
