@@ -1,8 +1,8 @@
 """Copied logs: each start of a server left a log of its own.
 
 A line bears the time (ms) at which it was written, so that two lines of one text and one time, in the logs of two nodes or of two starts, are a
-copy, and the log that they stand for is missing. A few may meet by chance, as nodes see one node come up at one time; half of a log, and five
-lines, do not. The starts of a node are in the order of their logs: unless a fault moved clocks, the first dated line of a later start is not
+copy, and the log that they stand for is missing. Some may meet by chance, as nodes see one node come up, or refuse a write of one client, at
+one time; half of a log, and five lines in a row, do not. The starts of a node are in the order of their logs: unless a fault moved clocks, the first dated line of a later start is not
 older than that of an earlier one. And where servers read the clock of the run (the note of the plan says what it showed), a log is of the time
 of the run, in some time zone.
 """
@@ -12,8 +12,9 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from difflib import SequenceMatcher
 from itertools import combinations, pairwise
 from typing import Final
 
@@ -36,26 +37,33 @@ _SLACK_MS: Final = 300_000
 
 
 def find_copied_logs(logs: pa.Table, notes: Notes) -> Iterator[str]:
-    """Yield the logs half of whose lines, and five or more, are another log's, the nodes whose logs are not in the order of their starts, and logs of another time."""
+    """Yield the logs half of which, and five lines or more, stand in a row in another log, too, the nodes whose logs are not in the order of their starts, and logs of another time."""
     holders: dict[tuple[str, str, str], set[tuple[str, int]]] = defaultdict(set)
-    lines: Counter[tuple[str, int]] = Counter()
+    lines: dict[tuple[str, int], list[tuple[str, str, str]]] = defaultdict(list)
     firsts: dict[tuple[str, int], str] = {}
     lasts: dict[tuple[str, int], str] = {}
     columns = plain(logs.select(["node", "boot", "timestamp", "thread", "message"]))
     for line in columns.to_pylist():
         if line["timestamp"] is not None:
             place = (line["node"], line["boot"])
-            holders[line["timestamp"], line["thread"] or "", line["message"]].add(place)
-            lines[place] += 1
+            key = (line["timestamp"], line["thread"] or "", line["message"])
+            holders[key].add(place)
+            lines[place].append(key)
             if _DATED.match(line["timestamp"]):
                 firsts.setdefault(place, line["timestamp"])
                 lasts[place] = line["timestamp"]
     shared = Counter(both for places in holders.values() for both in combinations(sorted(places), 2))
     for (one, other), count in sorted(shared.items()):
-        if count >= _LINES_LEAST and 2 * count >= min(lines[one], lines[other]):
-            yield f"the logs of start {one[1]} of {one[0]} and of start {other[1]} of {other[0]} have {count} lines of one text and one time"
+        least = max(_LINES_LEAST, math.ceil(min(len(lines[one]), len(lines[other])) / 2))
+        if count >= least and (longest := _find_longest(lines[one], lines[other])) >= least:
+            yield f"the logs of start {one[1]} of {one[0]} and of start {other[1]} of {other[0]} have {longest} lines in a row of one text and one time"
     if not any(fault.offsets for fault in notes.faults):
         yield from _find_misdated(notes, firsts, lasts)
+
+
+def _find_longest(one: Sequence[tuple[str, str, str]], other: Sequence[tuple[str, str, str]]) -> int:
+    """Count the lines of the longest piece that two logs have in common."""
+    return SequenceMatcher(None, one, other, autojunk=False).find_longest_match().size
 
 
 def _find_misdated(

@@ -45,7 +45,10 @@ def test_logs_of_one_text_and_other_times_are_sound() -> None:
 @pytest.mark.parametrize(("node", "boot"), [("n2", 0), ("n2", 3), ("n1", 1)])
 def test_a_log_that_is_anothers_is_a_copy(node: str, boot: int) -> None:
     (text,) = said([*OWN, *log(node, boot, *day(1, 2, 3, 4, 5, 6))])
-    assert text == f"the logs of start 0 of n1 and of start {boot} of {node} have 6 lines of one text and one time"
+    assert (
+        text
+        == f"the logs of start 0 of n1 and of start {boot} of {node} have 6 lines in a row of one text and one time"
+    )
 
 
 @pytest.mark.parametrize(
@@ -68,6 +71,24 @@ def test_half_of_a_log_is_no_chance(seconds: Sequence[int], *, is_copy: bool) ->
 def test_a_few_lines_of_long_logs_may_meet(shared: int, length: int, *, is_copy: bool) -> None:
     one, other = day(*range(1, length + 1)), day(*range(1, shared + 1), *range(30, 30 + length - shared))
     assert bool(said([*log("n1", 0, *one), *log("n2", 0, *other)])) is is_copy
+
+
+@pytest.mark.parametrize(
+    ("pieces", "is_copy"), [((12,), True), ((7, 5), True), ((6, 6), False), ((5, 4, 3), False), ((1,) * 12, False)]
+)
+def test_lines_that_meet_here_and_there_are_no_copy(pieces: Sequence[int], *, is_copy: bool) -> None:
+    """Servers that refuse the writes of one client do so at one time, again and again, with lines of their own in between."""
+    one, other = [], []
+    for piece in pieces:
+        shared = [{"message": f"refused {len(one) + number}", "thread": "main"} for number in range(piece)]
+        one += [*shared, {"message": f"n1 {len(one)}", "thread": "main"}]
+        other += [*shared, {"message": f"n2 {len(other)}", "thread": "main"}]
+    rows = [
+        {"node": node, "boot": 0, "line": number, "timestamp": day(5)[0], "level": "WARN", "stack": None, **line}
+        for node, lines in (("n1", one), ("n2", other))
+        for number, line in enumerate(lines, 1)
+    ]
+    assert bool(said(rows)) is is_copy
 
 
 @pytest.mark.parametrize(
