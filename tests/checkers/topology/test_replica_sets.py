@@ -7,6 +7,7 @@ import pytest
 from bulk_rows import (
     CREATED,
     START,
+    TOKENS,
     WIDER,
     altered,
     check,
@@ -21,6 +22,7 @@ from bulk_rows import (
     write,
 )
 from histories import judged
+from ring_accounts import account
 
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.topology.replica_sets import ReplicaSets
@@ -436,17 +438,24 @@ def test_exactly_one_of_four_nodes_owns_no_copy_and_is_named():
     owner = next(name for name in FOUR if name != stranger)
     assert named[stranger] == [(stranger,)]
 
-    def told(*, after=ALL, changed=None, writes=OVERWRITTEN, restart=RESTART):
+    def told(*, after=ALL, changed=None, writes=OVERWRITTEN, restart=RESTART, more=()):
         last = probes({stranger: after}, ms=50000, phase="restarted")
-        return disowned(*writes, probes(held | (changed or {})), restart, last)
+        return disowned(*writes, probes(held | (changed or {})), restart, last, more)
 
     assert told(after=NEWER) == []
+    # What more replicas answer it afterwards does not excuse what it answered at ONE.
+    assert all(
+        told(more=check(NEWER, ms=50100, node=stranger, level=level)) == [(stranger,)] for level in ("ALL", "QUORUM")
+    )
     # One owner had the earlier row, or none; rows that are gone may have been deleted.
     assert told(changed={owner: ALL}) == []
     assert told(changed={owner: []}) == []
     assert told(after=[]) == []
     # It held the earlier rows itself before, which is what is left of a range that moved away.
     assert told(changed={stranger: ALL}) == [(stranger,)]
+    # Before the restart it had them, and it was not asked again.
+    others = probes({owner: NEWER}, ms=50000, phase="restarted")
+    assert disowned(*OVERWRITTEN, probes(held | {stranger: ALL}), RESTART, others) == []
     # Half of the rows were overwritten.
     half = [FIRST, write(2, ms=20, count=5)]
     part = [0, 5, 2, 5, 5, 1]
@@ -459,6 +468,35 @@ def test_exactly_one_of_four_nodes_owns_no_copy_and_is_named():
     assert told(writes=[FIRST, write(2, ms=20, outcome="info")]) == []
     assert told(restart=[]) == []
     assert told(writes=[*OVERWRITTEN, altered(4, ms=30)]) == []
+
+
+@pytest.mark.parametrize(("before", "after"), [(2, 3), (3, 2)])
+@pytest.mark.parametrize("asked", FOUR)
+def test_where_replicas_change_before_the_restart_nobody_is_held_to_what_was_shown_before(asked, before, after):
+    held, last = probes(dict.fromkeys(FOUR, NEWER)), probes({asked: ALL}, ms=50000, phase="restarted")
+    created = [line.replace('"replication_factor": 3', f'"replication_factor": {before}') for line in CREATED]
+    lines = [
+        START,
+        *created,
+        *(line for part in (*OVERWRITTEN, held, altered(after, ms=30000), RESTART, last) for line in part),
+    ]
+    shown = [*says(FOUR, phase="settled", factor=before), *says(FOUR, phase="restarted", factor=after)]
+    result = ReplicaSets().check(judged(lines, shown), limit_s=5)
+    assert "disowned-rows" not in {one.type for one in result.anomalies}
+    assert not any("as older than before it" in doubt.text for doubt in result.doubts)
+
+
+def test_replicas_before_the_restart_follow_from_the_ring_that_was_listed_then():
+    moved = {node: {"address": f"10.0.0.{node[1:]}", "host_id": node, "tokens": TOKENS[other], "dc": "dc1", "rack": "r1"} for node, other in zip(FOUR, ("n2", "n3", "n4", "n1"), strict=True)}  # fmt: skip
+    again = [account(node, FOUR, phase="restarted", **moved) for node in FOUR]
+    shown = says(FOUR, phase="settled")
+    for empty in FOUR:
+        lines = [*write(1, ms=10, level="ALL"), *probes({node: [] if node == empty else ALL for node in FOUR})]
+        one, other = (
+            ReplicaSets().check(judged([START, *CREATED, *lines], rows), limit_s=5)
+            for rows in (shown, [*shown, *again])
+        )
+        assert [each.type for each in one.anomalies] == [each.type for each in other.anomalies]
 
 
 def doubts(*parts):
@@ -680,7 +718,7 @@ def test_a_finding_says_what_was_owed_and_what_was_shown(parts, then, but):
     assert one.objects == ("k.d",)
 
 
-@pytest.mark.parametrize(("ms", "listed"), [(99, 0), (100, 1), (199, 1), (200, 1), (250, 1)])
+@pytest.mark.parametrize(("ms", "listed"), [(50, 0), (99, 0), (100, 1), (199, 1), (200, 1), (250, 1)])
 def test_a_finding_lists_the_operations_that_had_begun(ms, listed):
     joins = operation("bootstrap", {"n4": "normal"})
     lines = sorted([*joins, *check([], ms=ms)], key=lambda line: int(line[1:].split()[0]))
