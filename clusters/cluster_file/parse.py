@@ -21,6 +21,7 @@ from schemaquake.clusters.cluster_file.lines import KeyPath, key_lines, line_of
 from schemaquake.clusters.cluster_file.model import ClusterFile, Commands, Process, Systemd
 from schemaquake.harness.errors import PlanError
 from schemaquake.harness.model.plan import CLUSTER_FILE
+from schemaquake.harness.named_files import read_named_text
 
 __all__ = ["read_cluster_file", "read_cluster_file_of_run"]
 
@@ -117,7 +118,7 @@ def read_cluster_file(path: Path) -> ClusterFile:
     Raises PlanError with every error in the file, one line each: `FILE:LINE: what is wrong; what to do`.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_named_text(path)
     except OSError as error:
         raise PlanError(f"the cluster file {path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:

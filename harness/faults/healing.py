@@ -13,6 +13,7 @@ from schemaquake.harness.faults.ledger import FILE_NAME, Ledger
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.protocols import Cluster, Fencing, Guarded, HealsEverywhere, LedgerHealer, Provider
+from schemaquake.harness.named_files import read_named_text
 from schemaquake.harness.registry import load
 from schemaquake.harness.run_folder import own_folder
 from schemaquake.harness.run_process import still_running
@@ -88,7 +89,7 @@ def heal_everywhere(cluster_file: Path) -> Sequence[str]:
 
 def _provider_of(cluster_file: Path) -> tuple[str, Provider]:
     try:
-        kind = tomllib.loads(cluster_file.read_text(encoding="utf-8")).get("provider")
+        kind = tomllib.loads(read_named_text(cluster_file)).get("provider")
     except OSError as error:
         raise PlanError(f"the cluster file {cluster_file} cannot be read: {error.strerror or error}") from error
     except ValueError as error:

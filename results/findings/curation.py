@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from schemaquake.harness.errors import PlanError
+from schemaquake.harness.named_files import read_named_text
 
 __all__ = ["NOTHING_CURATED", "Curated", "Curation", "read_curation"]
 
@@ -58,7 +59,7 @@ NOTHING_CURATED: Final = Curation({})
 def read_curation(path: Path) -> Curation:
     """Read the file. Raises PlanError, which names the entry."""
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        document = tomllib.loads(read_named_text(path))
     except OSError as error:
         raise PlanError(f"{path} cannot be read: {error.strerror or error}") from error
     except ValueError as error:

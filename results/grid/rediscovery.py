@@ -22,6 +22,7 @@ import pyarrow as pa
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.errors import HistoryError, PlanError
 from schemaquake.harness.model.verdict import Anomaly
+from schemaquake.harness.named_files import read_named_text
 from schemaquake.results.findings.shapes import Shape
 from schemaquake.results.grid.tally import CELLS, State
 from schemaquake.results.report.markdown import code_span, escaped
@@ -177,7 +178,7 @@ def read_known_races(path: Path | None = None) -> Sequence[KnownRace]:
         text = (
             files(__package__).joinpath("known_races.toml").read_text("utf-8")
             if path is None
-            else path.read_text("utf-8")
+            else read_named_text(path)
         )
         return [_read_entry(entry) for entry in tomllib.loads(text)["race"]]
     except OSError as error:

@@ -49,13 +49,16 @@ def track_runs(paths: Iterable[Path], curation: Curation = NOTHING_CURATED) -> T
     Raises PlanError for a path that is not there, and if there is no run at all.
     """
     judged, unread = [], []
+    paths = list(paths)
     for folder in find_runs(paths):
         try:
             judged.append(replace(read_summary(Store(folder)).judged(), run=folder.name))
         except HistoryError as error:
             unread.append((folder.name, str(error)))
     if not judged and not unread:
-        raise PlanError("there is no run: name runs' folders, or the folder in which they are")
+        raise PlanError(
+            f"there is no run at or below {', '.join(map(str, paths))}: name runs' folders, or the folder in which they are"
+        )
     systems = tuple(dict.fromkeys(run.system for run in judged))
     return TrackedRuns(
         systems=systems,

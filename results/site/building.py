@@ -102,7 +102,9 @@ def publish(
     others = [path for path in named if not is_corpus(path)]
     folders, bundles = find_runs(others), find_bundles(others)
     if not folders and not bundles and not corpora:
-        raise NoRuns("there is no run: name runs' folders, folders of runs, bundles, or the tables of a corpus")
+        raise NoRuns(
+            f"there is no run at or below {', '.join(map(str, named))}: name runs' folders, folders of runs, bundles, or the tables of a corpus"
+        )
     make_wanted_folder(site / CACHE)
     with working_alone(site / CACHE / "lock"):
         return _publish(folders, bundles, corpora, others, site, curation, address, docs)

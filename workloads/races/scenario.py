@@ -35,6 +35,7 @@ from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.options import configured, option
 from schemaquake.harness.model.protocols import Context, FaultRequest, Phase, Worker
 from schemaquake.harness.model.steps import Invoke, Step, Wait
+from schemaquake.harness.named_files import read_named_bytes
 from schemaquake.workloads.races.cut import requested_cuts
 from schemaquake.workloads.races.engine import Race, crew, race_keyspace, race_numbers, racers_max, steps
 from schemaquake.workloads.races.options import RacingOptions
@@ -200,7 +201,7 @@ def _file(options: ScenarioOptions) -> ScenarioFile:
 @cache
 def _read(path: Path) -> ScenarioFile:
     try:
-        return ScenarioFile.from_json(orjson.loads(path.read_bytes()))
+        return ScenarioFile.from_json(orjson.loads(read_named_bytes(path)))
     except OSError as error:
         raise PlanError(f"cannot read the scenario {path}: {error.strerror}") from error
     except orjson.JSONDecodeError as error:
