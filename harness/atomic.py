@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 from collections.abc import Iterator
@@ -25,8 +26,12 @@ def make_wanted_folder(path: Path) -> None:
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a path beside `path` to write to. The file replaces `path` when the block ends, and is deleted if it raises.
 
-    Raises OSError that names `path` if it cannot be written.
+    Raises OSError that names `path` if it cannot be written, or is there and no file: a device such as /dev/null, or a pipe, would be
+    gone for every process of the machine.
     """
+    if path.exists() and not path.is_file():
+        number = errno.EISDIR if path.is_dir() else errno.EINVAL
+        raise OSError(number, os.strerror(number) if path.is_dir() else "Not a regular file", str(path))
     draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
     try:
         yield draft
