@@ -154,6 +154,11 @@ def conclude_recorded(
     folder = run.store.folder
     if not was_recorded(folder):
         return _nothing_happened(run.store, run.plan, run.outcome)
+    if run.outcome.interrupted:
+        log.warning(
+            "what was recorded is judged; Ctrl-C leaves that for later",
+            extra={"later": f"schemaquake recover {folder}"},
+        )
     try:
         finished = conclude(folder, engine=engine, master=master, limit_s=limit_s)
     except OSError as error:

@@ -128,6 +128,7 @@ def test_simulate_ends_with_the_run_that_was_interrupted_and_keeps_it(tmp_path):
 
     code, out, err = interrupted(["simulate", "--workload", "drop-type", "-O", "races=1000"], tmp_path, ready=races)
     assert (code, out, err.count("drop-type, seed 1")) == (ExitCode.CRASHED, "", 1)
+    assert err.splitlines()[-1].startswith("interrupted: runs that ended are kept")
     (run,) = (path for path in (tmp_path / "runs").iterdir() if path.is_dir() and not path.is_symlink())
     assert read_outcome(run).interrupted
     assert still_running(run) is None
