@@ -53,7 +53,7 @@ def _shown_by(change: PairedOperation) -> Sequence[SchemaObject]:
 
 
 class _Standing:
-    """The last account of each object by each side of each node, and the changes that the node had acknowledged since."""
+    """The last account of each object on each side of each node, and the changes that the node acknowledged since."""
 
     def __init__(self, case: Evidence) -> None:
         self._case = case
