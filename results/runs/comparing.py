@@ -174,5 +174,5 @@ def print_comparison(compared: ComparedRuns, console: Console) -> None:
     """Print the table, its conclusion in one sentence, and the path of the page."""
     print_table(compared.comparison, console)
     console.print(f"page: {compared.page}", markup=False)
-    if compared.exit_code is ExitCode.INTERRUPTED:
+    if any(attempt.run is not None and attempt.run.interrupted for attempt in compared.attempts):
         console.print("interrupted: runs that ended are kept, and on the page; begin again with the same command")
