@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from matrices import matrix
 
+from schemaquake.harness.model.plan import Plan
 from schemaquake.results.matrix.recorded import RUNS
 from schemaquake.results.matrix.tables import ALL_RACES
 from schemaquake.results.store.store import read_table, write_table
@@ -71,9 +72,34 @@ def test_races_of_runs_that_a_matrix_began_with_stay(script: ModuleType, tmp_pat
     assert read_table(tmp_path / "docs" / "matrix" / "races.parquet", ALL_RACES)["run"].to_pylist() == ["b", "c"]
 
 
-def _write_runs(folder: Path, *runs: str, raced: tuple[str, ...] | None = None, lines: str = "{}") -> None:
+def test_of_races_that_are_nowhere_else_there_is_what_their_runs_tell(script: ModuleType, tmp_path: Path) -> None:
+    folder = tmp_path / "runs" / "m"
+    folder.mkdir(parents=True)
+    (folder / "tally.json").write_bytes(orjson.dumps(matrix(command="schemaquake matrix").to_json()))
+    (folder / "cells.parquet").write_bytes(b"cells")
+    (tmp_path / "docs" / "matrix.md").write_text("# Ours\n\n")
+    told = [
+        {"keyspace": f"sq_drop_type_{number:03}", "workload": "drop-type", "number": number, "acknowledged": number + 7}
+        | {"anomalies": ["dangling-type"] if number == 4 else [], "doubts": []}
+        for number in (3, 4)
+    ]
+    _write_runs(folder, "a", "b", raced=("b",), lines=orjson.dumps({"races": told}).decode())
+    script.publish(folder)
+    rows = read_table(tmp_path / "docs" / "matrix" / "races.parquet", ALL_RACES).to_pylist()
+    assert [(row["run"], row["number"], row["broken"], row["ok"], row["variant"]) for row in rows] == [
+        ("a", 3, False, 10, "table"),
+        ("a", 4, True, 11, "column"),
+        ("b", None, None, None, None),
+    ]
+    assert (rows[1]["mode"], rows[1]["seed"], rows[1]["anomalies"]) == ("single", 5, ["dangling-type"])
+    assert (rows[1]["sides"], rows[1]["fail"], rows[1]["info"]) == (None, None, None)
+
+
+def _write_runs(folder: Path, *runs: str, raced: tuple[str, ...] | None = None, lines: str = '{"races": []}') -> None:
     """Write the tables of a matrix with these runs, one race in each of `raced`."""
-    units = [{"system": "s", "run": run, "unit": "{}", "plan": "{}", "facts": lines} for run in runs]
+    plan = Plan(system="cassandra:5.0.9", workloads=("drop-type",), seed=5, options={"mode": "single"})
+    of_all = {"system": plan.system, "unit": "{}", "plan": orjson.dumps(plan.to_json()).decode(), "facts": lines}
+    units = [{**of_all, "run": run} for run in runs]
     write_table(folder / "runs.parquet", pa.Table.from_pylist(units, schema=RUNS))
     races = [{"system": "s", "run": run} for run in (runs if raced is None else raced)]
     write_table(folder / "races.parquet", pa.Table.from_pylist(races, schema=ALL_RACES))
