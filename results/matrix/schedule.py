@@ -67,6 +67,8 @@ class Schedule:
     _turns: dict[tuple[str, tuple[str, ...], str], int] = field(default_factory=dict)
     _apart: set[tuple[str, str]] = field(default_factory=set)
     """(system, condition) pairs in which kinds of race have disturbed each other."""
+    _earlier: dict[CellKey, int] = field(default_factory=dict)
+    """Runs of earlier sittings that count as tries of a cell."""
     # Read several times a second, and changed only by a finished run.
     _known: dict[CellKey, bool] = field(default_factory=dict)
     _doubts: dict[CellKey, float] = field(default_factory=dict)
@@ -164,17 +166,19 @@ class Schedule:
         return self._known[key]
 
     def _judged_known(self, key: CellKey) -> bool:
-        runs = self.runs[key]
         if self.is_refused(key):
             return True
-        # Runs whose damage cannot be attributed to one kind of race do not count as tries.
-        own = [run for run in runs if not run.ambiguous and (not run.races or own_races(run, key.workload))]
+        own = self._tries_of(key)
         if len(own) >= self.plan.tries_max:
             return True
         cell = self.cell(key)
         if not cell.tried:
-            return len(own) >= _UNDECIDED_MOST
+            return len(own) - self._earlier.get(key, 0) >= _UNDECIDED_MOST
         return key.condition == CONTROL or self.doubt(key) <= self.plan.confidence
+
+    def _tries_of(self, key: CellKey) -> Sequence[RunFacts]:
+        """List the runs of a cell. One whose damage cannot be attributed to one kind of race does not count as a try."""
+        return [run for run in self.runs[key] if not run.ambiguous and (not run.races or own_races(run, key.workload))]
 
     def doubt(self, key: CellKey) -> float:
         """Return the half width of the cell's widest interval, of its races or of its runs."""
@@ -213,6 +217,11 @@ class Schedule:
         ]
 
     # ── events ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def begin_sitting(self) -> None:
+        """Take all runs so far for those of earlier sittings: a cell that they left undecided is tried again, on what may be another day."""
+        self._earlier = {key: len(self._tries_of(key)) for key in self.runs}
+        self._known.clear()
 
     def begun(self, unit: Unit) -> None:
         """Record that the unit is running."""

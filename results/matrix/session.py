@@ -52,6 +52,7 @@ class Session:
         schedule = Schedule(self.plan, self.demands)
         for done in self.folder.done():
             schedule.done(done.unit, done.facts)
+        schedule.begin_sitting()
         self._before_s = self.folder.seconds()
         ends = None if budget_s is None else self._began + budget_s
         ending: Ending | Literal["interrupted"] = "interrupted"

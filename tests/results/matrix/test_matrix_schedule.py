@@ -159,6 +159,22 @@ def test_runs_that_are_never_decided_are_given_up():
     assert (cell.state, cell.reason) == ("unknown", "its process ended with 1 (2 runs)")
 
 
+def test_runs_that_were_never_decided_are_tried_again_in_the_next_sitting_and_decided_ones_are_not():
+    systems, drop = (NEW, OLD), key(NEW, "drop-type")
+    schedule = schedule_of(
+        planned(systems=systems, workloads=("drop-type", "create-table"), controls=False, tries_max=5)
+    )
+    run(schedule, VirtualExecutor(lambda unit: (crashed if unit.workloads == ("drop-type",) else clean)(unit)))
+    tried = len(schedule.runs[drop])
+    assert (tried, schedule.cell(drop).state) == (2, "unknown")
+    for sitting, expected in enumerate((2, 1, 0), 1):
+        schedule.begin_sitting()
+        executor = VirtualExecutor(crashed)
+        assert run(schedule, executor) == "known"
+        assert [unit.workloads for unit in executor.begun] == [("drop-type",)] * expected, sitting
+    assert len(schedule.runs[drop]) == 5, "never more than the largest number of tries"
+
+
 def test_nemeses_and_cuts_have_runs_of_their_own_without_a_canary():
     plan = planned(
         systems=(CLEAN,), conditions=(Condition("partition"), Condition("barrier", ("kill",))), controls=False
