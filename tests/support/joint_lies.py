@@ -15,8 +15,8 @@ from itertools import combinations, pairwise
 from typing import Any, Final, TypeAlias
 
 import orjson
-import pyarrow as pa
-from lies import Lie, answered_operations, loaded
+from lies import Lie, loaded
+from opened_run import FRESH, OpenedRun, Row, table
 
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.model.operation import NEMESIS
@@ -24,8 +24,6 @@ from schemaquake.harness.model.records import HISTORY, LOGS, OBSERVATIONS, Recor
 
 __all__ = ["JointRun"]
 
-_FRESH: Final = 1000
-"""The first process that no clean run has."""
 _S: Final = 10**9
 _FINAL: Final = ("settled", "restarted")
 _ALONE: Final = frozenset({"alter-options", "alter-keyspace", "add-field", "rename-field", "create-aggregate"})
@@ -34,21 +32,13 @@ _TIME: Final = "%Y-%m-%d %H:%M:%S,%f"
 _REFUSED: Final = 'InvalidRequest: Error from server: code=2200 [Invalid query] message="table does not exist"'
 _SILENT: Final = "OperationTimedOut: errors={}, last_host=10.77.0.1"
 
-_Row: TypeAlias = dict[str, Any]
-_Rows: TypeAlias = Sequence[_Row]
+_Rows: TypeAlias = Sequence[Row]
 _Ends: TypeAlias = tuple[int, int]
 """The places of an invocation and of its completion in the history."""
 
 
-class JointRun:
+class JointRun(OpenedRun):
     """A run in which nothing is wrong, and what becomes of it when related records are altered together."""
-
-    def __init__(self, records: Records) -> None:
-        self._records = records
-        self._history: list[_Row] = records.history.to_pylist()
-        self._observations: list[_Row] = records.observations.to_pylist()
-        self._logs: list[_Row] = records.logs.to_pylist()
-        self._values = [loaded(event["value"]) for event in self._history]
 
     def lies(self) -> Iterator[Lie]:
         """Yield every lie."""
@@ -69,18 +59,14 @@ class JointRun:
                 self._logs if logs is None else logs, key=lambda row: (row["node"], row["boot"], row["line"])
             )
             return Records.of(
-                _table([{**row, "index": number} for number, row in enumerate(events)], HISTORY),
-                _table(self._observations if observations is None else observations, OBSERVATIONS),
-                _table(lines, LOGS),
+                table([{**row, "index": number} for number, row in enumerate(events)], HISTORY),
+                table(self._observations if observations is None else observations, OBSERVATIONS),
+                table(lines, LOGS),
             )
 
         return Lie(kind, "", text, tell)
 
     # ── what the run has ─────────────────────────────────────────────────────────────────────────────────────────────
-
-    @cached_property
-    def _operations(self) -> Sequence[_Ends]:
-        return sorted(answered_operations(self._history))
 
     @cached_property
     def _changes(self) -> Sequence[_Ends]:
@@ -91,25 +77,13 @@ class JointRun:
             if self._history[ends[0]]["f"] in SCHEMA_CHANGES and self._history[ends[1]]["type"] == "ok"
         ]
 
-    @cached_property
-    def _phases(self) -> Mapping[str, tuple[int, int]]:
-        found: dict[str, list[int]] = {}
-        for event, value in zip(self._history, self._values, strict=True):
-            if event["process"] == NEMESIS and event["f"] == "phase":
-                found.setdefault(value["phase"], []).append(event["time"])
-        return {phase: (times[0], times[-1]) for phase, times in found.items()}
-
-    @cached_property
-    def _nodes(self) -> Sequence[str]:
-        return sorted({row["node"] for row in self._observations})
-
     def _in(self, phase: str) -> Sequence[_Ends]:
         begin, end = self._phases[phase]
         return [ends for ends in self._operations if begin <= self._history[ends[0]]["time"] <= end]
 
     def _edited(
-        self, edits: Mapping[int, Mapping[str, Any]], gone: Collection[int] = (), added: Sequence[_Row] = ()
-    ) -> list[_Row]:
+        self, edits: Mapping[int, Mapping[str, Any]], gone: Collection[int] = (), added: Sequence[Row] = ()
+    ) -> list[Row]:
         """The history with new fields of events, without some, and with others."""
         rows = [
             {**event, **edits[number]} if number in edits else event
@@ -128,15 +102,15 @@ class JointRun:
 
     # ── changes that are lost ────────────────────────────────────────────────────────────────────────────────────────
 
-    def _as_before(self, ends: _Ends, *, where: Callable[[_Row], bool] = lambda row: True) -> list[_Row] | None:
+    def _as_before(self, ends: _Ends, *, where: Callable[[Row], bool] = lambda row: True) -> list[Row] | None:
         """The readings as if a change had not been made: its object is as it was last shown before; None if that is the same.
 
         Readings on the way are changes, so that an object that stays as it was has no row there.
         """
         event = self._history[ends[0]]
         keyspace, _, name = event["key"].partition(".")
-        before: dict[tuple[Any, ...], _Row] = {}
-        found: list[_Row] = []
+        before: dict[tuple[Any, ...], Row] = {}
+        found: list[Row] = []
         for row in self._observations:
             place = (row["kind"], row["keyspace"], row["name"], row["id"] if row["kind"] == "data-directory" else None)
             index = _without_index(row, keyspace, name) if event["f"] == "create-index" else None
@@ -161,7 +135,7 @@ class JointRun:
             f = self._history[ends[0]]["f"]
             if readings is None or f.startswith("drop-"):
                 continue
-            own = {end: {"process": _FRESH} for end in ends}
+            own = {end: {"process": FRESH} for end in ends}
             phase = next(name for name in self._phases if ends in self._in(name))
             text = f"op {ends[0]} {f} {key}"
             for when, time in (
@@ -169,7 +143,7 @@ class JointRun:
                 ("at the end of its phase", self._phases[phase][1] - 1),
                 ("at the end of the run", self._history[-1]["time"] - 1),
             ):
-                history = self._edited({**own, ends[1]: {"process": _FRESH, "time": time}})
+                history = self._edited({**own, ends[1]: {"process": FRESH, "time": time}})
                 yield self._lie(f"change in no reading, answered {when}: {f}", text, history, readings)
 
     def unanswered_changes(self) -> Iterator[Lie]:
@@ -220,7 +194,7 @@ class JointRun:
                         [*self._observations, *added],
                     )
 
-    def _flickers(self, ends: _Ends, node: str) -> list[_Row]:
+    def _flickers(self, ends: _Ends, node: str) -> list[Row]:
         """Rows by which an object is as before a change again in the second reading after it that has rows, and has it in the third."""
         key, asked = self._history[ends[0]]["key"], self._history[ends[0]]["time"]
         own = [row for row in self._observations if row["phase"] == "running" and row["node"] == node]
@@ -254,7 +228,7 @@ class JointRun:
             for one, other in combinations(changes, 2):
                 functions = [self._history[ends[0]]["f"] for ends in (one, other)]
                 edits = {
-                    here: {"time": self._history[there]["time"], "process": _FRESH + number}
+                    here: {"time": self._history[there]["time"], "process": FRESH + number}
                     for number, (own, away) in enumerate(((one, other), (other, one)))
                     for here, there in zip(own, away, strict=True)
                 }
@@ -340,7 +314,7 @@ class JointRun:
         ]
         return one != other and any(a[0] <= b[1] and b[0] <= a[1] for a in spans[0] for b in spans[1])
 
-    def _replaced(self, names: Mapping[str, str]) -> tuple[list[_Row], list[_Row]]:
+    def _replaced(self, names: Mapping[str, str]) -> tuple[list[Row], list[Row]]:
         """History and readings in which texts stand for each other, wherever they are."""
 
         def tell(text: str | None) -> str | None:
@@ -386,7 +360,7 @@ class JointRun:
             logs = [row for row in self._logs if row["node"] != node]
             history = [event for event in self._history if event["process"] != NEMESIS or event["node"] != node]
             yield self._lie("node without readings, logs and starts", node, history, readings, logs)
-            noted: list[_Row] = []
+            noted: list[Row] = []
             for event in history:
                 value = loaded(event["value"]) if event["process"] == NEMESIS else None
                 for part in ("members", "versions"):
@@ -427,7 +401,7 @@ class JointRun:
         for process in sorted({self._history[ends[0]]["process"] for ends in self._changes}):
             own = [event for event in self._history if event["process"] == process]
             for when, shift in (("at once", 0), ("a moment later", 1_000)):
-                again = [{**event, "process": _FRESH, "time": event["time"] + shift} for event in own]
+                again = [{**event, "process": FRESH, "time": event["time"] + shift} for event in own]
                 yield self._lie(f"client twice, {when}", str(process), self._edited({}, added=again))
 
     def shifted_clients(self) -> Iterator[Lie]:
@@ -508,7 +482,7 @@ class JointRun:
             if self._history[ends[0]]["f"] != "insert" or self._history[ends[1]]["type"] != "ok":
                 continue
             row, key = value["row"], self._history[ends[0]]["key"]
-            edits: dict[int, dict[str, Any]] = {end: {"process": _FRESH} for end in ends}
+            edits: dict[int, dict[str, Any]] = {end: {"process": FRESH} for end in ends}
             is_read = False
             for other in self._operations:
                 read = self._values[other[1]]
@@ -527,7 +501,7 @@ class JointRun:
                     ("its phase", self._phases[phase][1] - 1),
                     ("the run", self._history[-1]["time"] - 1),
                 ):
-                    late = {**edits, ends[1]: {"process": _FRESH, "time": time}}
+                    late = {**edits, ends[1]: {"process": FRESH, "time": time}}
                     yield self._lie(
                         f"row in no read, answered at the end of {when}: {value.get('phase')}",
                         f"op {ends[0]}",
@@ -631,8 +605,8 @@ class JointRun:
             return
 
         def told(
-            change: Callable[[_Row], bool], phases: Collection[str], nodes: Collection[str], version: str
-        ) -> tuple[list[_Row], list[_Row]]:
+            change: Callable[[Row], bool], phases: Collection[str], nodes: Collection[str], version: str
+        ) -> tuple[list[Row], list[Row]]:
             readings = [
                 {**row, "id": version} if row["kind"] == "version" and row["id"] is not None and change(row) else row
                 for row in self._observations
@@ -779,7 +753,7 @@ class JointRun:
             if readings != self._observations:
                 yield self._lie(f"drops of columns {hours:+} h everywhere", "", None, readings)
 
-    def _until(self, time: int) -> list[_Row]:
+    def _until(self, time: int) -> list[Row]:
         """The lines of the logs that were written by a time of the run."""
         planned = next((e, v) for e, v in zip(self._history, self._values, strict=True) if e["f"] == "run-planned")
         if "utc" not in planned[1]:
@@ -1117,7 +1091,7 @@ def _epoch_moved(version: str | None, moved: Callable[[int], int]) -> str | None
     return f"{head}-{moved(int(tail, 16)):012x}" if head == "00000000-0000-0000-0000" else version
 
 
-def _with_epochs(row: _Row, moved: Callable[[int], int], again: int | None) -> _Row:
+def _with_epochs(row: Row, moved: Callable[[int], int], again: int | None) -> Row:
     """Return a reading with other epochs; in a log the entry after `again` is there twice."""
     shown = loaded(row["definition"])
     if row["kind"] == "version" and shown and shown.get("epoch") is not None:
@@ -1139,7 +1113,7 @@ def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
     return {column: row[column] for column in ("definition", "id", "error")}
 
 
-def _without_index(row: _Row, keyspace: str, index: str) -> _Row | None:
+def _without_index(row: Row, keyspace: str, index: str) -> Row | None:
     """Return a table's account without an index; None of what has none of that name."""
     if row["kind"] != "table" or row["keyspace"] != keyspace or row["definition"] is None:
         return None
@@ -1154,7 +1128,7 @@ def _other_id(text: str | None) -> str | None:
     return None if text is None else text[:-1] + ("0" if text[-1:] != "0" else "1")
 
 
-def _dated(row: _Row, hours: float) -> _Row:
+def _dated(row: Row, hours: float) -> Row:
     """A line of a log that was written some hours later."""
     stamp = row["timestamp"]
     if stamp is None or len(stamp) < 20:
@@ -1165,7 +1139,3 @@ def _dated(row: _Row, hours: float) -> _Row:
 
 def _text(value: Any) -> str:
     return orjson.dumps(value).decode()
-
-
-def _table(rows: Sequence[_Row], schema: pa.Schema) -> pa.Table:
-    return pa.Table.from_pylist(list(rows), schema=schema)

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 import orjson
-import pyarrow as pa
-from lies import Lie, answered_operations, loaded
+from lies import Lie
+from opened_run import FRESH, OpenedRun, Row, table
 
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.model.operation import NEMESIS
@@ -22,23 +22,13 @@ from schemaquake.harness.model.records import HISTORY, LOGS, OBSERVATIONS, Recor
 
 __all__ = ["MovedRun"]
 
-_FRESH = 1000
-"""The first process that no clean run has."""
 _SECOND = 10**9
 
-_Row: TypeAlias = dict[str, Any]
 _Item = TypeVar("_Item")
 
 
-class MovedRun:
+class MovedRun(OpenedRun):
     """A run in which nothing is wrong, and what becomes of it when its records are moved."""
-
-    def __init__(self, records: Records) -> None:
-        self._records = records
-        self._history: list[_Row] = records.history.to_pylist()
-        self._observations: list[_Row] = records.observations.to_pylist()
-        self._logs: list[_Row] = records.logs.to_pylist()
-        self._values = [loaded(event["value"]) for event in self._history]
 
     def lies(self) -> Iterator[Lie]:
         """Yield every lie."""
@@ -59,20 +49,6 @@ class MovedRun:
         yield from self._moved_logs()
 
     # ── operations ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-    @cached_property
-    def _operations(self) -> Sequence[tuple[int, int]]:
-        """(invocation, completion) of every operation of a client that was answered, in the order of the invocations."""
-        return sorted(answered_operations(self._history))
-
-    @cached_property
-    def _phases(self) -> Mapping[str, tuple[int, int]]:
-        """The begin and end (ns) of each phase, in their order."""
-        found: dict[str, list[int]] = {}
-        for event, value in zip(self._history, self._values, strict=True):
-            if event["process"] == NEMESIS and event["f"] == "phase":
-                found.setdefault(value["phase"], []).append(event["time"])
-        return {phase: (times[0], times[-1]) for phase, times in found.items()}
 
     def _phase_at(self, time: int) -> str:
         return next((phase for phase, (begin, end) in self._phases.items() if begin <= time <= end), "")
@@ -138,8 +114,8 @@ class MovedRun:
         for one, other in _pairs_alike(self._operations, self._group):
             here, there = self._history[one[0]], self._history[other[0]]
             if here["node"] != there["node"]:
-                edits = {end: {"node": there["node"], "process": _FRESH} for end in one}
-                edits |= {end: {"node": here["node"], "process": _FRESH + 1} for end in other}
+                edits = {end: {"node": there["node"], "process": FRESH} for end in one}
+                edits |= {end: {"node": here["node"], "process": FRESH + 1} for end in other}
                 yield self._told(
                     f"coordinators exchanged: {self._group(one)}", f"ops {here['index']} {there['index']}", edits
                 )
@@ -153,7 +129,7 @@ class MovedRun:
                     continue
                 start = (begin + end) // 2
                 times = {ends[0]: start, ends[1]: start + answered["time"] - asked["time"]}
-                edits = {at: {"time": time, "process": _FRESH} for at, time in times.items()}
+                edits = {at: {"time": time, "process": FRESH} for at, time in times.items()}
                 yield self._told(f"moved to {phase}: {self._group(ends)}", f"op {asked['index']}", edits)
 
     def _shifted_ends(self) -> Iterator[Lie]:
@@ -164,7 +140,7 @@ class MovedRun:
             phase = self._phase_at(asked["time"])
             if not phase:
                 continue
-            own = {end: {"process": _FRESH} for end in ends}
+            own = {end: {"process": FRESH} for end in ends}
             at = phases.index(phase)
             late = {"at the end of its phase": self._phases[phase][1] - 1}
             late |= {f"in {later}": sum(self._phases[later]) // 2 for later in phases[at + 1 : at + 2]}
@@ -172,7 +148,7 @@ class MovedRun:
             early |= {f"in {earlier}": sum(self._phases[earlier]) // 2 for earlier in phases[at - 1 : at] if at}
             for end, verb, places in ((ends[1], "answered late", late), (ends[0], "asked early", early)):
                 for place, time in places.items():
-                    edits = {**own, end: {"process": _FRESH, "time": time}}
+                    edits = {**own, end: {"process": FRESH, "time": time}}
                     yield self._told(f"{verb} {place}: {self._group(ends)}", f"op {asked['index']}", edits)
             edits = {ends[1]: {"time": asked["time"]}}
             yield self._told(f"answered when it was asked: {self._group(ends)}", f"op {asked['index']}", edits)
@@ -210,7 +186,7 @@ class MovedRun:
             ):
                 times = (start, start + length)
                 again = [
-                    {**event, "time": time, "process": _FRESH, "node": node}
+                    {**event, "time": time, "process": FRESH, "node": node}
                     for event, time in zip((asked, answered), times, strict=True)
                 ]
                 yield self._told(f"operation twice, {place}: {self._group(ends)}", f"op {asked['index']}", {}, again)
@@ -235,20 +211,16 @@ class MovedRun:
                     edits = {one["index"]: _picked(other, *columns), other["index"]: _picked(one, *columns)}
                     yield self._told(f"contents {what}: {one['f']}", f"notes {one['index']}, {other['index']}", edits)
 
-    def _told(self, kind: str, text: str, edits: Mapping[int, Mapping[str, Any]], added: Collection[_Row] = ()) -> Lie:
+    def _told(self, kind: str, text: str, edits: Mapping[int, Mapping[str, Any]], added: Collection[Row] = ()) -> Lie:
         def tell() -> Records:
             rows = [{**event, **edits.get(number, {})} for number, event in enumerate(self._history)]
             rows = sorted([*rows, *added], key=lambda row: row["time"])
             numbered = [{**row, "index": number} for number, row in enumerate(rows)]
-            return Records.of(_table(numbered, HISTORY), self._records.observations, self._records.logs)
+            return Records.of(table(numbered, HISTORY), self._records.observations, self._records.logs)
 
         return Lie(kind, "", text, tell)
 
     # ── readings ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    @property
-    def _nodes(self) -> Sequence[str]:
-        return sorted({row["node"] for row in self._observations})
 
     def _seen(
         self,
@@ -257,14 +229,14 @@ class MovedRun:
         text: str,
         edits: Mapping[int, Mapping[str, Any]],
         *,
-        added: Sequence[_Row] = (),
+        added: Sequence[Row] = (),
         gone: Collection[int] = (),
     ) -> Lie:
         def tell() -> Records:
             rows = [
                 {**row, **edits.get(number, {})} for number, row in enumerate(self._observations) if number not in gone
             ]
-            return Records.of(self._records.history, _table([*rows, *added], OBSERVATIONS), self._records.logs)
+            return Records.of(self._records.history, table([*rows, *added], OBSERVATIONS), self._records.logs)
 
         return Lie(kind, place, text, tell)
 
@@ -457,10 +429,10 @@ class MovedRun:
 
     # ── node logs ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _logged(self, kind: str, text: str, rows: Sequence[_Row]) -> Lie:
+    def _logged(self, kind: str, text: str, rows: Sequence[Row]) -> Lie:
         ordered = sorted(rows, key=lambda row: (row["node"], row["boot"], row["line"]))
         return Lie(
-            kind, "", text, lambda: Records.of(self._records.history, self._records.observations, _table(ordered, LOGS))
+            kind, "", text, lambda: Records.of(self._records.history, self._records.observations, table(ordered, LOGS))
         )
 
     def _moved_logs(self) -> Iterator[Lie]:
@@ -539,7 +511,3 @@ def _picked(row: Mapping[str, Any], *columns: str) -> dict[str, Any]:
 def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
     """What an account says: its definition, and its id, but for that of a directory, which is its name."""
     return _picked(row, "definition") if row["kind"] == "data-directory" else _picked(row, "definition", "id", "error")
-
-
-def _table(rows: Sequence[_Row], schema: pa.Schema) -> pa.Table:
-    return pa.Table.from_pylist(list(rows), schema=schema)
