@@ -32,11 +32,7 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def test_what_stands_above_stays_and_each_name_has_pages_of_its_own(script: ModuleType, tmp_path: Path) -> None:
-    folder = tmp_path / "runs" / "m"
-    folder.mkdir(parents=True)
-    one = matrix(command=f"schemaquake matrix --topology --runs {tmp_path}/runs")
-    (folder / "tally.json").write_bytes(orjson.dumps(one.to_json()))
-    (folder / "cells.parquet").write_bytes(b"cells")
+    folder = _make_folder(tmp_path, f"schemaquake matrix --topology --runs {tmp_path}/runs")
     _write_runs(folder, "runs/new", lines=f"{folder}/runs/new/system.log")
     for name in ("matrix", "topology-matrix"):
         (tmp_path / "docs" / f"{name}.md").write_text(f"# Ours\n\n{name} in words.\n\n")
@@ -60,10 +56,7 @@ def test_what_stands_above_stays_and_each_name_has_pages_of_its_own(script: Modu
 
 
 def test_races_of_runs_that_a_matrix_began_with_stay(script: ModuleType, tmp_path: Path) -> None:
-    folder = tmp_path / "runs" / "m"
-    folder.mkdir(parents=True)
-    (folder / "tally.json").write_bytes(orjson.dumps(matrix(command="schemaquake matrix").to_json()))
-    (folder / "cells.parquet").write_bytes(b"cells")
+    folder = _make_folder(tmp_path, "schemaquake matrix")
     (tmp_path / "docs" / "matrix.md").write_text("# Ours\n\n")
     for runs in (("a", "b"), ("b", "c"), ("b", "c")):
         # The folder has the last run alone: the others were begun with.
@@ -73,10 +66,7 @@ def test_races_of_runs_that_a_matrix_began_with_stay(script: ModuleType, tmp_pat
 
 
 def test_of_races_that_are_nowhere_else_there_is_what_their_runs_tell(script: ModuleType, tmp_path: Path) -> None:
-    folder = tmp_path / "runs" / "m"
-    folder.mkdir(parents=True)
-    (folder / "tally.json").write_bytes(orjson.dumps(matrix(command="schemaquake matrix").to_json()))
-    (folder / "cells.parquet").write_bytes(b"cells")
+    folder = _make_folder(tmp_path, "schemaquake matrix")
     (tmp_path / "docs" / "matrix.md").write_text("# Ours\n\n")
     told = [
         {"keyspace": f"sq_drop_type_{number:03}", "workload": "drop-type", "number": number, "acknowledged": number + 7}
@@ -93,6 +83,15 @@ def test_of_races_that_are_nowhere_else_there_is_what_their_runs_tell(script: Mo
     ]
     assert (rows[1]["mode"], rows[1]["seed"], rows[1]["anomalies"]) == ("single", 5, ["dangling-type"])
     assert (rows[1]["sides"], rows[1]["fail"], rows[1]["info"]) == (None, None, None)
+
+
+def _make_folder(tmp_path: Path, command: str) -> Path:
+    """Make the folder of a matrix that this command began, without its runs."""
+    folder = tmp_path / "runs" / "m"
+    folder.mkdir(parents=True)
+    (folder / "tally.json").write_bytes(orjson.dumps(matrix(command=command).to_json()))
+    (folder / "cells.parquet").write_bytes(b"cells")
+    return folder
 
 
 def _write_runs(folder: Path, *runs: str, raced: tuple[str, ...] | None = None, lines: str = '{"races": []}') -> None:

@@ -183,10 +183,12 @@ class GossipedRing:
             self.rows.starts(node, _STATES[_known(node)[node.name].word] if own is not None else "normal")
 
     def _look_at_news(self, node: Node) -> None:
-        """Have it looked at whether a node that starts knows all that the others have been told."""
+        """Report what a node that starts does not know, and the others have been told; nothing where nobody looks."""
+        if self.rows is None:
+            return
         others = [each for each in (self._at_once or {}).values() if each.server is not None]
         unknown = {name for other in others for name in _newer(_known(other), _known(node))}
-        if self.rows is not None and unknown:
+        if unknown:
             self.rows.told(node, ", ".join(sorted(unknown)), [node.name])
 
     def join(self, node: Node) -> Steps:
