@@ -65,6 +65,8 @@ class GridSchedule:
         self._undecided: Counter[tuple[Place, str]] = Counter()
         self._running: dict[str, Batch] = {}
         self._suspects: deque[tuple[Place, tuple[str, ...], int]] = deque()
+        self._raced_together: set[tuple[Place, frozenset[str], int]] = set()
+        """The companies of all batches that were raced."""
         self._number = 0
         self._raced: Counter[tuple[str, str]] = Counter()
         self._poisoned: Counter[tuple[str, str]] = Counter()
@@ -139,6 +141,7 @@ class GridSchedule:
         self._number = max(self._number, done.unit.number + 1)
         self.done.append(done)
         place: Place = (done.unit.system, done.unit.mode)
+        self._raced_together.add((place, frozenset(done.unit.cells), done.unit.turn))
         with suppress(ValueError):  # of an earlier session: it was not taken from the queue of this one
             self._suspects.remove((place, tuple(done.unit.cells), done.unit.turn))
         raced = list(dict.fromkeys(race.cell for race in counted_races(done)))
@@ -221,7 +224,8 @@ class GridSchedule:
     def _halve(self, place: Place, names: Sequence[str], turn: int) -> None:
         middle = -(-len(names) // 2)
         for half in (names[:middle], names[middle:]):
-            if half:
+            # Batches of earlier sessions come in any order: of those a half may be known before its whole.
+            if half and (place, frozenset(half), turn) not in self._raced_together:
                 self._suspects.append((place, tuple(half), turn))
 
 
