@@ -69,10 +69,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     """One session of Spark for all tests of a process. A light one: with the second compiler the JVM alone took 36 s of a core more."""
-    from schemaquake.results.engines.spark_session import spark_session  # noqa: PLC0415 - few tests need it
+    from schemaquake.results.engines.spark_session import light_context  # noqa: PLC0415 - few tests need it
 
-    with spark_session("local[2]", light=True) as session:
-        yield session
+    with light_context("local[2]"):
+        from pyspark.sql import SparkSession  # noqa: PLC0415 - as above
+
+        yield SparkSession.builder.getOrCreate()
 
 
 # ── who may run beside whom, and when (pytest -n … --dist loadscope) ─────────────────────────────────────────────────

@@ -20,10 +20,10 @@ from schemaquake.clusters.distribution.java import find_java
 from schemaquake.harness.errors import EnvironmentLacks, HistoryError, PlanError
 from schemaquake.harness.history.lean_arrow import lean_arrow
 from schemaquake.results.engines.masters import is_local
-from schemaquake.results.engines.spark_session import JAVA_LEAST, pandas_unused, spark_session
+from schemaquake.results.engines.spark_session import JAVA_LEAST, light_context, pandas_unused
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark import SparkContext
 
 __all__ = ["ENGINES", "Engine", "Local", "Spark", "Step", "choose", "shares"]
 
@@ -88,9 +88,9 @@ def _cast(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 @dataclass(frozen=True, slots=True)
 class Spark:
-    """An engine that distributes the groups among the tasks of a Spark session. The step must be picklable."""
+    """An engine that distributes the groups among the tasks of a Spark context. The step must be picklable."""
 
-    session: SparkSession
+    context: SparkContext
     width: int
     memory_bytes: int | None = None
     """Memory of a step, bytes; None where tasks run elsewhere, with memory that is not known here."""
@@ -98,7 +98,7 @@ class Spark:
     @property
     def elsewhere(self) -> bool:
         """True if tasks run on other machines and see only files that all machines see."""
-        return not is_local(self.session.sparkContext.master)
+        return not is_local(self.context.master)
 
     def carry(self, step: Step, groups: pa.Table, schema: pa.Schema) -> pa.Table:
         """Implement `Engine.carry`."""
@@ -122,7 +122,7 @@ class Spark:
         # what is a few bytes, which took longer than the work, once for each step.
         with pandas_unused():
             try:
-                carried = self.session.sparkContext.parallelize(parts, len(parts)).mapPartitions(called).collect()
+                carried = self.context.parallelize(parts, len(parts)).mapPartitions(called).collect()
             except Exception as error:
                 raised = _as_raised(error)
                 if raised is error:
@@ -167,8 +167,8 @@ def choose(name: str, *, events: int, master: str | None = None) -> Iterator[Eng
     if name == "local" or (name == "auto" and master is None and not _pays(events)):
         yield Local()
         return
-    with spark_session(master, light=True) as session:
-        yield Spark(session, session.sparkContext.defaultParallelism)
+    with light_context(master) as context:
+        yield Spark(context, context.defaultParallelism)
 
 
 def shares(weights: Mapping[str, int], most: int) -> list[list[str]]:

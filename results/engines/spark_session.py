@@ -1,4 +1,4 @@
-"""Spark session: a quiet Spark session for one check, on this machine or on a cluster, which is always stopped.
+"""Spark session: a quiet Spark for one check, on this machine or on a cluster, which is always stopped.
 
 Spark executes the same functions as the local engine and needs only Java 17 or later. On a cluster (`--master`) the
 distribution `schemaquake` must be installed in the Python of every executor: the interpreter in PYSPARK_PYTHON, or else the
@@ -8,51 +8,48 @@ one at the path of this process' interpreter.
 from __future__ import annotations
 
 import logging
-import os
 import sys
 import threading
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from importlib.resources import as_file, files
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Final, cast
 
 from schemaquake.clusters.distribution.java import find_java
-from schemaquake.harness.history.lean_arrow import SMALL_PAGES
-from schemaquake.results.engines.jvm_archive import archive_options
+from schemaquake.results.engines.jvm_archive import Archive, find_archive
+from schemaquake.results.engines.jvm_start import (
+    DirectJvm,
+    log_configuration,
+    query_settings,
+    spark_environment,
+    spark_settings,
+    start_by_launcher,
+    start_directly,
+)
 from schemaquake.results.engines.masters import is_local
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-__all__ = ["JAVA_LEAST", "pandas_unused", "spark_session"]
+__all__ = ["JAVA_LEAST", "light_context", "pandas_unused", "spark_session"]
 
 log = logging.getLogger(__name__)
 
 JAVA_LEAST: Final = 17
 _LOCAL: Final = "local[*]"
-_FIRST_COMPILER: Final = "-XX:TieredStopAtLevel=1"
-_LIGHT: Final = f"{_FIRST_COMPILER} -XX:+UseSerialGC"
-"""Options of a JVM that only hands out tasks: it spends most of its time on compiling what it runs a few times."""
-_INCUBATING: Final = b"WARNING: Using incubator modules: jdk.incubator.vector\n"
-"""The line that every JVM of Spark begins with; no option of Java keeps it away."""
-_STDERR: Final = 2
-_LAST_LINES_S: Final = 5.0
-"""Time for the last lines of a JVM that did not start."""
-_LOOPBACK: Final = ("local", "spark://127.0.0.1:", "spark://localhost:")
-"""The beginnings of masters whose executors run on this machine."""
 
 
 @contextmanager
-def spark_session(
-    master: str | None = None, *, light: bool = False, options: str | None = None
-) -> Iterator[SparkSession]:
+def spark_session(master: str | None = None) -> Iterator[SparkSession]:
     """Provide a session on `master` (default: every core of this machine), stopped when the block ends.
 
-    A `light` one starts with a quarter of the work and is slow with rows of its own: for tasks that read files themselves.
-    Its executors are nearly as light. `options` are further ones of a light session's JVMs on this machine, by default those
-    of its archive. An active session is used as it is and left running. Raises EnvironmentLacks without Java 17 or later.
+    An active session is used as it is and left running. Raises EnvironmentLacks without Java 17 or later.
     """
     with pandas_unused():
         from pyspark.sql import SparkSession  # noqa: PLC0415 - slow to import, and most runs do without
@@ -60,25 +57,108 @@ def spark_session(
     active = SparkSession.getActiveSession()
     if active is not None:
         session = active.newSession()  # its tables and context, settings of its own
-        for name, value in _query_settings().items():
+        for name, value in query_settings().items():
             session.conf.set(name, value)
         yield session
         return
     java = find_java(JAVA_LEAST).path
-    further = (archive_options(java) if options is None else options) if light else ""
-    with _environment(java), as_file(files(__package__) / "spark-log.xml") as log_configuration:
+    with spark_environment(java), log_configuration() as path_of_log:
         builder = SparkSession.builder
-        settings = _settings(master or _LOCAL, log_configuration, light=light, further=further)
+        settings = spark_settings(master or _LOCAL, path_of_log, light=False, further="")
         for name, value in settings.items():
             builder = builder.config(name, value)
         log.debug("starting Spark", extra={"master": master or _LOCAL})
         with pandas_unused():
-            _start_jvm(settings)
+            start_by_launcher(settings)
             session = builder.getOrCreate()
         try:
             yield session
         finally:
             session.stop()
+
+
+@contextmanager
+def light_context(master: str | None = None, *, options: str | None = None) -> Iterator[SparkContext]:
+    """Provide a context on `master` for tasks that read files themselves: it starts with a small part of a session's work.
+
+    It is slow with rows of its own, and has no queries. Its executors are nearly as light. `options` are further ones of its JVMs on
+    this machine, by default those of their archive; with others, Spark's own launcher starts it. An active context is used as it is
+    and left running. Raises EnvironmentLacks without Java 17 or later.
+    """
+    from pyspark import SparkContext  # noqa: PLC0415 - slow to import, and most runs do without
+
+    active = SparkContext._active_spark_context  # noqa: SLF001 - PySpark has no other way to ask
+    if active is not None:
+        yield active
+        return
+    java = find_java(JAVA_LEAST).path
+    archive = find_archive(java) if options is None else None
+    further = (options or "") if archive is None else archive.options
+    with spark_environment(java), log_configuration() as path_of_log, ExitStack() as ending:
+        settings = spark_settings(master or _LOCAL, path_of_log, light=True, further=further)
+        log.debug("starting Spark", extra={"master": master or _LOCAL})
+        context = None
+        if archive is not None and is_local(master):
+            context = ending.enter_context(_direct_context(java, archive, settings))
+        if context is None:
+            context = ending.enter_context(_launched_context(settings))
+        yield context
+
+
+@contextmanager
+def _launched_context(settings: Mapping[str, str]) -> Iterator[SparkContext]:
+    """Provide a context of a JVM that Spark's launcher starts, which ends with this process."""
+    with _pandas_left_out():
+        start_by_launcher(settings)
+        context = _context(settings)
+    try:
+        yield context
+    finally:
+        context.stop()
+
+
+@contextmanager
+def _direct_context(java: Path, archive: Archive, settings: Mapping[str, str]) -> Iterator[SparkContext | None]:
+    """Provide a context of a JVM that is started directly and ends with it; None if there can be no such JVM."""
+    from pyspark import SparkContext  # noqa: PLC0415 - slow to import, and most runs do without
+
+    with TemporaryDirectory(prefix="schemaquake-", ignore_cleanup_errors=True) as folder:
+        jvm = start_directly(java, archive, settings, Path(folder))
+        if jvm is None:
+            yield None
+            return
+        try:
+            with _pandas_left_out():
+                SparkContext._ensure_initialized(gateway=jvm.gateway)  # noqa: SLF001 - PySpark has no other way
+                context = _context({**settings, "spark.local.dir": folder})
+            yield context
+        finally:
+            _forget(jvm)
+
+
+def _forget(jvm: DirectJvm) -> None:
+    """End a JVM at once, instead of stopping its context, which takes a second, and make room for another one in this process."""
+    from pyspark import SparkContext  # noqa: PLC0415 - slow to import, and most runs do without
+
+    with SparkContext._lock:  # noqa: SLF001 - PySpark has no other way
+        context = SparkContext._active_spark_context  # noqa: SLF001 - as above
+        SparkContext._active_spark_context = None  # noqa: SLF001 - as above
+        SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - as above
+    server = getattr(context, "_accumulatorServer", None)
+    if server is not None:
+        server.handle_error = lambda *_request: None  # it would print that its client, the JVM, is gone
+    jvm.end()
+    if context is not None:
+        context._jsc = context._accumulatorServer = None  # noqa: SLF001 - as `stop` does
+    if server is not None:
+        # It looks only now and then if it is to end.
+        threading.Thread(target=server.shutdown, daemon=True).start()
+
+
+def _context(settings: Mapping[str, str]) -> SparkContext:
+    from pyspark import SparkConf, SparkContext  # noqa: PLC0415 - slow to import, and most runs do without
+
+    return SparkContext(conf=SparkConf().setAll(list(settings.items())))
 
 
 @contextmanager
@@ -89,81 +169,14 @@ def pandas_unused() -> Iterator[None]:
         yield
 
 
-def _start_jvm(settings: Mapping[str, str]) -> None:
-    """Start the JVM of the first session, whose standard error is this process', but for the warning of its modules."""
-    from pyspark import SparkConf, SparkContext  # noqa: PLC0415 - slow to import, and most runs do without
-    from pyspark.java_gateway import launch_gateway  # noqa: PLC0415 - as above
-
-    if SparkContext._gateway is not None:  # noqa: SLF001 - a JVM outlives its session, and there is one a process
-        return
-    configuration = SparkConf().setAll(list(settings.items()))
-    reading, writing = os.pipe()
-    forwarding = threading.Thread(target=_forward_errors, args=(reading,), daemon=True)
-    forwarding.start()
-    try:
-        gateway = launch_gateway(configuration, {"stderr": writing})
-    except BaseException:
-        os.close(writing)
-        forwarding.join(_LAST_LINES_S)  # the reason is among the lines of a JVM that ended
-        raise
-    os.close(writing)
-    SparkContext._ensure_initialized(gateway=gateway, conf=configuration)  # noqa: SLF001 - as above
-
-
-def _forward_errors(reading: int) -> None:
-    """Write the lines of a pipe to standard error as they come, without the warning of incubating modules."""
-    with os.fdopen(reading, "rb") as lines:
-        for line in lines:
-            if line != _INCUBATING:
-                with suppress(OSError):  # a closed standard error must not stop the JVM that writes to the pipe
-                    os.write(_STDERR, line)
-
-
-def _settings(master: str, log_configuration: Path, *, light: bool, further: str) -> Mapping[str, str]:
-    options = f"-Dlog4j2.configurationFile={log_configuration.as_uri()} {further}".rstrip()
-    settings = {
-        "spark.app.name": "schemaquake",
-        "spark.master": master,
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.memory": "1g",
-        "spark.driver.extraJavaOptions": f"{options} {_LIGHT}" if light else options,
-        "spark.sql.warehouse.dir": "/nonexistent",  # no table is ever saved
-        **{f"spark.executorEnv.{name}": value for name, value in SMALL_PAGES.items()},
-        **_query_settings(),
-    }
-    if light:
-        # Not `extraJavaOptions`, which are the user's, and come after these: they may choose a collector, and a JVM does not
-        # start with two. The archive lies on this machine.
-        there = f"{further} {_FIRST_COMPILER}".lstrip() if master.startswith(_LOOPBACK) else _FIRST_COMPILER
-        settings["spark.executor.defaultJavaOptions"] = there
-    if master.startswith(_LOOPBACK):
-        # Listen on the loopback interface only; the machine's host name may not resolve.
-        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    if is_local(master):
-        # Executors import checkers of plugins and tests from the same path as this process.
-        settings["spark.executorEnv.PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
-    return settings
-
-
-def _query_settings() -> Mapping[str, str]:
-    return {"spark.sql.execution.arrow.pyspark.enabled": "true"}
-
-
 @contextmanager
-def _environment(java: Path) -> Iterator[None]:
-    """Set JAVA_HOME for Spark's launcher and the Python of its executors: this interpreter, unless the user named another."""
-    wanted = {
-        "JAVA_HOME": str(java.resolve().parent.parent),
-        "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
-    }
-    before = {name: os.environ.get(name) for name in wanted}
-    os.environ.update(wanted)
-    try:
+def _pandas_left_out() -> Iterator[None]:
+    """Keep PySpark from importing pandas with its helpers for tests, of which it needs one at each call of the JVM."""
+    with pandas_unused():
+        if not {"pandas", "pyspark.testing.utils"} & set(sys.modules):
+            sys.modules["pandas"] = cast("ModuleType", None)
+            try:
+                import_module("pyspark.testing.utils")
+            finally:
+                del sys.modules["pandas"]
         yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value

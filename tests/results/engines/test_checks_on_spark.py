@@ -90,7 +90,7 @@ def surroundings(group: pa.Table) -> pa.Table:
 def test_a_task_that_is_alone_has_every_core_and_all_have_memory_as_the_command_has(spark, tasks, cores):
     groups = pa.table({"unit": pa.array(range(tasks), pa.int32())})
     schema = pa.schema([("unit", pa.int32()), ("cores", pa.int64()), ("pool", pa.string()), ("pages", pa.string())])
-    carried = Spark(spark, 2).carry(surroundings, groups, schema)
+    carried = Spark(spark.sparkContext, 2).carry(surroundings, groups, schema)
     assert carried.sort_by("unit").to_pylist() == [
         {"unit": unit, "cores": cores, "pool": "system", "pages": "0"} for unit in range(tasks)
     ]

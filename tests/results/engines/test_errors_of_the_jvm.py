@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from schemaquake.results.engines.spark_session import _forward_errors
+from schemaquake.results.engines.jvm_start import _forward_errors
 
 WARNING = b"WARNING: Using incubator modules: jdk.incubator.vector\n"
 PROGRAM = """
 import sys
-from schemaquake.results.engines.spark_session import spark_session
+from schemaquake.results.engines.spark_session import light_context
 
-with spark_session("local[1]", light=True, options=sys.argv[1] or None) as session:
-    session.sparkContext._jvm.java.lang.System.err.println("an error of the JVM")
-    print(session.range(3).count(), session.sparkContext.appName, session.sparkContext.master)
+with light_context("local[1]", options=sys.argv[1] or None) as context:
+    context._jvm.java.lang.System.err.println("an error of the JVM")
+    print(context.parallelize(range(3), 1).count(), context.appName, context.master)
 """
 
 
@@ -42,7 +42,7 @@ def started(options: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.spark
-def test_a_session_s_jvm_says_what_is_wrong_and_nothing_else(tmp_path: Path) -> None:
+def test_a_context_s_jvm_says_what_is_wrong_and_nothing_else(tmp_path: Path) -> None:
     done = started("", tmp_path)
     assert (done.stdout, done.stderr) == ("3 schemaquake local[1]\n", "an error of the JVM\n")
 

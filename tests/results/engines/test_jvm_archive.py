@@ -15,7 +15,7 @@ import pytest
 from schemaquake.clusters.distribution.java import find_java
 from schemaquake.harness.errors import EnvironmentLacks
 from schemaquake.results.engines import jvm_archive
-from schemaquake.results.engines.jvm_archive import SILENT, archive_options, ensure_archive
+from schemaquake.results.engines.jvm_archive import SILENT, ensure_archive, find_archive, keep_command
 
 CLASSES = "archive.write_bytes(b'classes')"
 USED = """
@@ -23,12 +23,12 @@ import os, sys
 from pathlib import Path
 import pyarrow as pa
 from schemaquake.results.engines.engine import Spark
-from schemaquake.results.engines.spark_session import spark_session
+from schemaquake.results.engines.spark_session import light_context
 
 groups = pa.table({"unit": pa.array([0], pa.int32())})
-with spark_session("local[1]", light=True) as session:
-    assert Spark(session, 1).carry(lambda group: group, groups, groups.schema).equals(groups)
-    jvm = session.sparkContext._gateway.proc.pid
+with light_context("local[1]") as context:
+    assert Spark(context, 1).carry(lambda group: group, groups, groups.schema).equals(groups)
+    jvm = context._jvm.java.lang.ProcessHandle.current().pid()
     mapped = {line.split(maxsplit=5)[-1] for line in Path(f"/proc/{jvm}/maps").read_text().splitlines()}
 for path in mapped:
     if Path(path).parent.name == "startup-archives":
@@ -84,12 +84,13 @@ def archives(tmp_path):
 
 def test_an_archive_is_made_once_and_then_used(makes, java, spark, tmp_path):
     times = makes(CLASSES)
-    assert archive_options(java, spark) == ""
+    assert find_archive(java, spark) is None
     made = ensure_archive(java, spark)
     assert ensure_archive(java, spark) == made
     assert times() == 1
     assert made.read_bytes() == b"classes"
-    assert archive_options(java, spark) == f'"-XX:SharedArchiveFile={made}" -Xshare:auto {SILENT}'
+    found = find_archive(java, spark)
+    assert found.options == f'"-XX:SharedArchiveFile={made}" -Xshare:auto {SILENT}'
     assert archives(tmp_path) == [made.name]
 
 
@@ -98,10 +99,10 @@ def test_one_that_is_not_as_long_as_it_was_is_none(makes, java, spark, content):
     makes(CLASSES)
     made = ensure_archive(java, spark)
     made.write_bytes(content)
-    assert archive_options(java, spark) == ""
+    assert find_archive(java, spark) is None
     again = ensure_archive(java, spark)
     assert again.read_bytes() == b"classes"
-    assert archive_options(java, spark) != ""
+    assert find_archive(java, spark) is not None
 
 
 def test_another_java_and_other_jars_have_another_and_what_was_there_before_is_gone(makes, java, spark, tmp_path):
@@ -111,13 +112,13 @@ def test_another_java_and_other_jars_have_another_and_what_was_there_before_is_g
     beside = ensure_archive(java, other)
     made = [ensure_archive(java, spark)]
     (java.parent.parent / "release").write_text('JAVA_VERSION="17.0.16"\n')
-    assert archive_options(java, spark) == "", "a Java that was renewed where it was"
+    assert find_archive(java, spark) is None, "a Java that was renewed where it was"
     made.append(ensure_archive(java, spark))
     (spark / "jars" / "b.jar").write_bytes(b"renewed")
-    assert archive_options(java, spark) == ""
+    assert find_archive(java, spark) is None
     made.append(ensure_archive(java, spark))
     (spark / "jars" / "c.jar").touch()
-    assert archive_options(java, spark) == ""
+    assert find_archive(java, spark) is None
     made.append(ensure_archive(java, spark))
     assert len(set(made)) == 4
     assert archives(tmp_path) == sorted([beside.name, made[-1].name]), "each is a hundred megabytes"
@@ -132,7 +133,7 @@ def test_a_machine_that_cannot_make_one_goes_without(makes, java, spark, caplog,
         assert ensure_archive(java, spark) is None
     assert "no startup archive could be made" in caplog.text
     assert why in str([record.__dict__.get("why") for record in caplog.records])
-    assert archive_options(java, spark) == ""
+    assert find_archive(java, spark) is None
     assert archives(tmp_path) == []
 
 
@@ -144,6 +145,31 @@ def test_a_session_that_does_not_end_is_ended_with_what_it_started(makes, java, 
         assert ensure_archive(java, spark) is None
     assert "it took more than 0.3 s" in str([record.__dict__.get("why") for record in caplog.records])
     assert ended(int(child.read_text()))
+
+
+@pytest.mark.parametrize("damage", [None, "", "[1]", '{"a": 1}', "[", '"-Xmx1g"'])
+def test_the_command_of_a_jvm_is_kept_with_its_archive_or_there_is_none(makes, java, spark, damage):
+    makes(
+        f"{CLASSES}; from schemaquake.results.engines.jvm_archive import keep_command; keep_command(archive, ['-Xmx1g'])"
+    )
+    made = ensure_archive(java, spark)
+    kept = find_archive(java, spark)
+    assert kept.command == ["-Xmx1g"]
+    if damage is None:
+        made.with_suffix(".json").unlink()
+    else:
+        made.with_suffix(".json").write_text(damage)
+    assert not kept.command
+
+
+def test_a_new_archive_takes_the_place_of_the_old_command(makes, java, spark, tmp_path):
+    makes(CLASSES)
+    made = ensure_archive(java, spark)
+    keep_command(made, ["-Xmx1g"])
+    (spark / "jars" / "b.jar").write_bytes(b"renewed")
+    again = ensure_archive(java, spark)
+    assert not find_archive(java, spark).command
+    assert sorted(path.suffix for path in again.parent.iterdir()) == [".jsa", ".lock", ".lock"]
 
 
 def ended(pid, within_s=120):
@@ -181,5 +207,5 @@ def test_a_jvm_of_spark_uses_the_archive_that_another_one_left(monkeypatch, tmp_
     # What does not fit, the JVM does without, and says nothing.
     made.chmod(0o600)
     made.write_bytes(bytes(made.stat().st_size))
-    assert archive_options(java) != ""
+    assert find_archive(java) is not None
     assert used() == []

@@ -109,7 +109,7 @@ def test_records_in_memory_are_not_sent_to_a_cluster():
 def test_a_session_that_is_there_is_used_and_left_running(spark):
     with choose("spark", events=0) as engine:
         assert isinstance(engine, Spark)
-        assert engine.session.sparkContext is spark.sparkContext
+        assert engine.context is spark.sparkContext
         assert engine.width == 2
     assert spark.range(3).count() == 3
 
@@ -126,7 +126,7 @@ def test_a_master_means_spark_and_a_large_history_does_where_there_is_java():
 def test_no_groups_make_no_rows(spark):
     schema = pa.schema([("n", pa.int64())])
     assert (
-        Spark(spark, 2)
+        Spark(spark.sparkContext, 2)
         .carry(lambda group: group, pa.table({"unit": pa.array([], pa.int32())}), schema)
         .equals(schema.empty_table())
     )

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from schemaquake.results.engines.spark_session import _settings
+from schemaquake.results.engines.jvm_start import spark_settings
 
 ARCHIVE = '"-XX:SharedArchiveFile=/cache/a.jsa" -Xshare:auto'
 LOG = Path("/log.xml")
 
 
 def executors(master: str, *, light: bool) -> str | None:
-    return _settings(master, LOG, light=light, further=ARCHIVE).get("spark.executor.defaultJavaOptions")
+    return spark_settings(master, LOG, light=light, further=ARCHIVE).get("spark.executor.defaultJavaOptions")
 
 
 @pytest.mark.parametrize("master", ["local[2]", "spark://127.0.0.1:7077", "spark://localhost:7077"])
@@ -27,7 +27,7 @@ def test_executors_elsewhere_have_no_archive_of_this_machine(master: str) -> Non
 
 
 def test_options_that_a_user_gives_executors_are_not_replaced() -> None:
-    settings = _settings("spark://far:7077", LOG, light=True, further=ARCHIVE)
+    settings = spark_settings("spark://far:7077", LOG, light=True, further=ARCHIVE)
     assert "spark.executor.extraJavaOptions" not in settings
     # A JVM that is told of two collectors does not start, so the choice is the user's.
     assert "GC" not in settings["spark.executor.defaultJavaOptions"]
