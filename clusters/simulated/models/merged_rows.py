@@ -7,7 +7,8 @@ its own change as all others do; what it serves is what it loaded (4.0 to 5.0 ar
 **Change** on its coordinator:
 
 - c1 validated against its memory; 1.1 asks the living nodes for their versions, too, and refuses if they differ
-- c2 rows for the difference, stamped with the wall clock; pushed to all who live while they are merged here
+- c2 rows for the difference, stamped with the wall clock; pushed to all who live while they are merged here. The flaw `second-look`
+  takes the difference from the table as it is by then, so what another change added since c1 is removed
 
 **Merge** of rows that are its own, or were pushed or pulled, one at a time:
 
@@ -57,7 +58,7 @@ from schemaquake.clusters.simulated.said import ServerSaid
 from schemaquake.clusters.simulated.schema.changes import Making, carry_out
 from schemaquake.clusters.simulated.schema.definitions import Schema, tables_of
 from schemaquake.clusters.simulated.schema.loading import load_keyspaces
-from schemaquake.clusters.simulated.schema.mutations import Writing, difference
+from schemaquake.clusters.simulated.schema.mutations import Writing, difference, with_tables_of_now
 from schemaquake.clusters.simulated.schema.rows import RowChange, SchemaRows
 from schemaquake.harness.units import MS
 
@@ -178,7 +179,7 @@ class MergedRows:
         if after is before:
             return False
         yield C2
-        rows = difference(before, after, self._stamp_us(node), self._writing)
+        rows = self._rows_of(node, before, after)
         for name in server_of(node).gossip.peers_alive():
             server_of(node).send(name, "push", rows)
         try:
@@ -190,6 +191,12 @@ class MergedRows:
         if self._invariants is not None:
             self._invariants.changed(node, after, rows)
         return True
+
+    def _rows_of(self, node: Node, before: Schema, after: Schema) -> list[RowChange]:
+        """Return the rows of a change from `before` to `after`."""
+        if "second-look" in self.flaws:
+            before = with_tables_of_now(before, after, server_of(node).memory)
+        return difference(before, after, self._stamp_us(node), self._writing)
 
     def _require_agreement(self, node: Node) -> Steps:
         """Refuse a change while living nodes have other versions. Returns the versions of those who were asked, None of who did not answer. Raises ServerSaid."""

@@ -7,13 +7,13 @@ every option, and of `columns` only what changed. `Writing` switches both off fo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from schemaquake.clusters.simulated.schema.definitions import Aggregate, Column, Function, Keyspace, Schema, Table
 from schemaquake.clusters.simulated.schema.rows import Path, RowChange
 
-__all__ = ["Writing", "difference"]
+__all__ = ["Writing", "difference", "with_tables_of_now"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,31 @@ def difference(before: Schema, after: Schema, stamp_us: int, writing: Writing) -
                     RowChange(name, path, {cell: (stamp_us, value) for cell, value in cells.items()}, deleted_us)
                 )
     return changes
+
+
+def with_tables_of_now(before: Schema, after: Schema, now: Schema) -> Schema:
+    """Return `before` with each table that turns into another one in `after` as it is `now`, if it is there still.
+
+    1.1 to 3.11 take the difference so (`MigrationManager.announceColumnFamilyUpdate`): of a table that was looked at again, not of
+    the one that the statement copied and altered. What only one of the two knows as dropped stays known.
+    """
+    seen = dict(before)
+    for name, keyspace in after.items():
+        old, found = before.get(name), now.get(name)
+        if old is None or found is None or old is keyspace:
+            continue
+        tables = {
+            table.name: replace(
+                again, dropped={each: again.dropped[each] for each in again.dropped if each in table.dropped}
+            )
+            for table in keyspace.tables.values()
+            if (former := old.tables.get(table.name)) is not None
+            and former is not table
+            and (again := found.tables.get(table.name)) is not None
+            and former.id == table.id == again.id
+        }
+        seen[name] = replace(old, tables={**old.tables, **tables})
+    return seen
 
 
 def _keyspace(old: Keyspace | None, new: Keyspace | None, writing: Writing) -> Iterator[tuple[Path, Mapping[str, Any]]]:

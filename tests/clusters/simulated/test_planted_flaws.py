@@ -65,6 +65,7 @@ PLANTED = {
     "counter-id": Planted(OLD["1.1"], "racing-ddl", options={"races": "3"}, seed=1),
     "nanotime": Planted(OLD["1.1"], "schema-churn", ("kill",), {"mode": "single"}, seed=7, named=CHURN),
     "name-id": Planted(OLD["1.2"], "drop-recreate", ("kill",), {"races": "6"}, seed=3),
+    "second-look": Planted(OLD["3.11"], "add-columns", options={"races": "6"}, seed=1),
     "purge": Planted(OLD["3.11"], "schema-churn", ("partition",), seed=7, named=CHURN),
     "partial-flush": Planted(
         OLD["3.11"], "create-table", options={"races": "4", "kill.at": "1.1/merge/m2h@20"}, seed=1
@@ -103,7 +104,7 @@ PLANTED = {
         SIX, "schema-churn", ("kill",), {"snapshots": "often"}, seed=11, named={"rate": 60, "time_limit_s": 25}
     ),
 }
-QUICK = {"repeated-commit", "type-race", "write-meets-drop", "old-ballot"}
+QUICK = {"repeated-commit", "second-look", "type-race", "write-meets-drop", "old-ballot"}
 ELSEWHERE = {"computed-memory", "own-retry", "files-stay", "retry-new-id", "vote-not-kept"} | RING_FLAWS | LOSS_FLAWS
 """Flaws whose damage is looked up in the nodes (`test_sound_designs`), that need a change of the ring, or that only a rare order shows."""
 CASES = [pytest.param(name, id=name, marks=() if name in QUICK else pytest.mark.long) for name in PLANTED]
