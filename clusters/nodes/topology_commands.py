@@ -168,13 +168,20 @@ class TopologyCommands:
         that there was nothing to do.
         """
         known = self._system_of(on).topology.refusals if refusals is None else refusals
+        limit_s = max(1.0, limit_s)
         began = time.monotonic()
         try:
-            done = self._nodes[on].manage(command, timeout_s=max(1.0, limit_s))
+            done = self._nodes[on].manage(command, timeout_s=limit_s)
         except NodeUnreachable as error:
             took = time.monotonic() - began
+            # Sooner than that it did not run into its limit: there was no session, no container, or the session was lost.
             return Attempt(
-                outcome="info", command=str(command), node=on, seconds=took, answer=str(error), timed_out=True
+                outcome="info",
+                command=str(command),
+                node=on,
+                seconds=took,
+                answer=str(error),
+                timed_out=took >= limit_s,
             )
         said = f"{done.stdout}\n{done.stderr}".split(_STACK, maxsplit=1)[0].strip()[-_ANSWER_MOST:]
         return Attempt(

@@ -104,10 +104,18 @@ def test_only_an_answer_that_proves_it_is_a_fail(answer, outcome):
     assert "StackTrace" not in attempt.answer
 
 
-def test_a_command_that_does_not_end_is_unknown():
-    change, _ = commands(NodeUnreachable("it did not end"))
-    attempt = change.ask("decommission", on="n1", about=None, argument=None, limit_s=1)
-    assert (attempt.outcome, attempt.timed_out) == ("info", True)
+@pytest.mark.parametrize(
+    ("limit_s", "took_s", "timed_out"), [(9, 9.5, True), (9, 9, True), (9, 8.9, False), (0, 0.9, False), (0, 1, True)]
+)
+def test_a_command_without_an_answer_is_unknown_and_ran_into_its_limit_if_it_took_so_long(
+    limit_s, took_s, timed_out, monkeypatch
+):
+    """A node that cannot be reached says so at once; each command has a second at least."""
+    times = itertools.chain([0.0, 0.0, 0.0], itertools.repeat(float(took_s)))
+    monkeypatch.setattr("time.monotonic", lambda: next(times))
+    change, _ = commands(NodeUnreachable("no answer"))
+    attempt = change.ask("decommission", on="n1", about=None, argument=None, limit_s=limit_s)
+    assert (attempt.outcome, attempt.seconds, attempt.timed_out) == ("info", took_s, timed_out)
 
 
 def test_a_dead_node_that_nobody_knew_cannot_be_named():
