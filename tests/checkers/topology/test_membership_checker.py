@@ -297,6 +297,7 @@ ANSWERED = {**ATTEMPT, "timed_out": False}
     [
         ([ATTEMPT, RESTART, ATTEMPT], True),
         ([ATTEMPT, RESTART, ATTEMPT, RESTART, ATTEMPT], True),
+        ([ATTEMPT, {**RESTART, "command": "nodetool abortdecommission"}, ATTEMPT], True),
         # One limit alone: it may have been slow.
         ([ATTEMPT, RESTART], False),
         ([ATTEMPT, RESTART, ANSWERED], False),
@@ -309,6 +310,7 @@ ANSWERED = {**ATTEMPT, "timed_out": False}
         ([ATTEMPT, ANSWERED, ATTEMPT], False),
         ([ATTEMPT, {**ANSWERED, "outcome": "ok"}, ATTEMPT], False),
         ([ATTEMPT, RESTART, {**ATTEMPT, "command": "nodetool move"}], False),
+        ([ATTEMPT, RESTART, {**ATTEMPT, "command": "nodetool assassinate"}], False),
         ([ATTEMPT, RESTART, ATTEMPT, RESTART], False),
     ],
 )
@@ -326,6 +328,10 @@ def replicated(count, ms, outcome="ok", f="alter-keyspace"):
     return [f"@{ms} p0 n1 invoke {f} k {orjson.dumps(replication).decode()}", f"@{ms + 10} p0 n1 {outcome}"]
 
 
+DURABLE = ['@30 p0 n1 invoke alter-keyspace k {"durable_writes": true}', "@40 p0 n1 ok"]
+"""The two events of a change that does not touch the replicas."""
+
+
 @pytest.mark.parametrize(
     ("altered", "valid"),
     [
@@ -337,6 +343,10 @@ def replicated(count, ms, outcome="ok", f="alter-keyspace"):
         (replicated(1, 5000), False),
         (replicated(1, 6000), False),
         ([*replicated(1, 60), *replicated(2, 80)], False),
+        ([*replicated(1, 60), *replicated(2, 4000)], "unknown"),  # one replica as the removal began
+        ([*replicated(2, 30, "fail InvalidRequest: no"), *replicated(1, 60)], "unknown"),
+        ([*DURABLE, *replicated(1, 60)], "unknown"),
+        (DURABLE, False),
         ([*replicated(1, 60), *replicated(2, 90)], "unknown"),  # answered as the removal began
         ([*replicated(1, 60), *replicated(2, 80, "info")], "unknown"),
     ],
@@ -667,3 +677,189 @@ def test_a_member_that_all_tell_otherwise_after_the_restart_is_in_doubt(changes)
     assert verdict([], alike).doubts == ()
     open_to_doubt = operation("move", {"n2": "normal"}, "info")
     assert not any("after the restart" in one.text for one in verdict(open_to_doubt, [*settled, *restarted]).doubts)
+
+
+# ── which of several ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_it_vouches():
+    assert Membership().vouches
+
+
+def test_accounts_and_operations_are_counted():
+    accounts = [*all_say(FOUNDERS, phase="settled"), *all_say(FOUNDERS, by=("n1", "n2"), phase="restarted")]
+    result = verdict(operation("move", {"n3": "normal"}, None), accounts)
+    assert result.figures["accounts"] == {"settled": 3, "restarted": 2}
+    assert result.figures["operations"] == {"unended": 1}
+
+
+def test_a_node_that_is_known_by_its_own_word_alone_is_no_stranger_and_any_other_is():
+    start = noted("boot", dict.fromkeys(FOUNDERS, "normal"))
+    told = [*all_say(("n1", "n2", "n4"), by=("n2", "n4"))]
+    for listed, kinds in ((("n1", "n2", "n4"), []), (("n1", "n2", "n4", "n5"), [("ghost-member", (ADDRESS["n5"],))])):
+        records = judged([start, *LEAVES], [account("n1", listed), *told])
+        anomalies = Membership().check(records, limit_s=5).anomalies
+        assert sorted({(one.type, one.objects) for one in anomalies}) == kinds
+
+
+def test_a_node_whose_address_nobody_told_hides_no_other_one():
+    """Clients reach the nodes by other addresses, and n1 gave no account, so that its own address is not known."""
+    start = START.replace("10.0.0.", "192.0.2.")
+    whole, without_n3 = account("n3", FOUNDERS), account("n2", ("n1", "n2"))
+    kinds = {one.type for one in Membership().check(judged([start], [without_n3, whole]), limit_s=5).anomalies}
+    assert kinds == {"missing-member"}
+    twin = Membership().check(judged([start], [account("n2", FOUNDERS), whole]), limit_s=5)
+    assert twin.anomalies == ()
+
+
+@pytest.mark.parametrize("node", NODES)
+def test_a_sequence_that_is_under_way_is_of_the_node_that_has_it(node):
+    directories = [registered(dict.fromkeys(NODES, "JOINED"), sequences=each) for each in ({node: "JOIN"}, {})]
+    accounts = [account("n1", NODES, directory=directories[0], phase="settled")]
+    accounts += all_say(NODES, ("n2", "n3", "n4"), directory=directories[1], phase="settled")
+    (hangs,) = verdict(JOINS, accounts).anomalies
+    assert (hangs.objects, set(hangs.nodes)) == ((node,), {node, "n1"})
+
+
+def test_nodes_disagree_on_a_member_that_another_one_lacks():
+    lacking = account("n1", FOUNDERS)
+    others = [account("n2", NODES), account("n3", NODES, n4=member("n4", tokens=["76"]))]
+    assert found(JOINS, [lacking, *others]) == [("missing-member", ("n4",)), ("ring-disagreement", ("n4",))]
+    assert found(JOINS, [lacking, *all_say(NODES, ("n2", "n3"))]) == [("missing-member", ("n4",))]
+
+
+@pytest.mark.parametrize("node", FOUNDERS)
+def test_nodes_disagree_on_any_node_whose_leaving_is_of_unknown_outcome(node):
+    unknown = operation("decommission", {node: "left"}, "info")
+    rest = tuple(one for one in FOUNDERS if one != node)
+    first, second = rest
+    assert found(unknown, [account(first, FOUNDERS), account(second, rest)]) == [("ring-disagreement", (node,))]
+    assert found(unknown, all_say(rest)) == []
+
+
+def test_places_are_compared_also_where_the_release_of_one_node_is_not_known():
+    """While nodes are of two releases, an account of a node whose release nothing tells says nothing of places."""
+    upgrade = [
+        line.replace('"parameters":{}', '"parameters":{"stage":"node"}')
+        for line in operation("rolling-upgrade", {"n2": "normal"})
+    ]
+    shown = [f'settled {node} version v {{"release": "5"}}' for node in ("n2", "n3")]
+    placed = {name: {**member(name), "dc": "dc1", "rack": "r1"} for name in FOUNDERS}
+    other = placed | {"n1": placed["n1"] | {"rack": "r2"}}
+    for told, strange in ((placed, False), (other, True)):
+        accounts = [
+            account("n1", FOUNDERS, phase="settled", **other),
+            account("n2", FOUNDERS, phase="settled", **placed),
+            account("n3", FOUNDERS, phase="settled", **told),
+        ]
+        texts = [doubt.text for doubt in verdict(upgrade, [*shown, *accounts]).doubts]
+        assert any(f"the data centre or rack of {ADDRESS['n1']}" in text for text in texts) is strange
+
+
+def test_requests_of_any_client_are_answers_and_those_of_the_conductor_are_none():
+    others = all_say(("n1", "n2"))
+    (doubt,) = verdict([*LEAVES, *request("n3", 250, process=0)], others).doubts
+    assert "n3 answered 1 requests" in doubt.text
+    own = ["@250 -- n3 invoke check-node {}", "@251 -- n3 ok check-node {}"]
+    assert verdict([*LEAVES, *own], others).doubts == ()
+
+
+def test_a_fault_that_begins_after_an_operation_had_ended_did_not_hold_it_up():
+    hangs = operation("decommission", {"n3": "left"}, "info", ends_ms=5000, attempts=[ATTEMPT])
+    assert found([*hangs, *fault(5500, 6000)], all_say(FOUNDERS)) == [("hanging-change", ("n3",))]
+    assert verdict([*hangs, *fault(4999, 6000)], all_say(FOUNDERS)).valid == "unknown"
+
+
+def test_a_slow_attempt_is_told_with_what_the_slowest_one_took():
+    slow = [{**ATTEMPT, "outcome": "ok", "timed_out": False, "seconds": seconds} for seconds in (80.0, 95.0, 90.0)]
+    lines = operation("decommission", {"n3": "left"}, ends_ms=99000, attempts=slow)
+    limited = [line.replace('"parameters":{}', '"parameters":{"limit_s":10.0}') for line in lines]
+    (doubt,) = verdict(limited, all_say(("n1", "n2"))).doubts
+    assert doubt.text == "an attempt at decommission of n3 took 95 s, and its limit is 10 s (op 1)"
+
+
+@pytest.mark.parametrize(
+    ("before", "gone", "left", "doubts"),
+    [
+        ([], ("n3",), ("n1", "n2"), []),
+        ([], ("n2", "n3"), ("n1",), ["undecided"]),
+        (operation("decommission", {"n1": "left"}), ("n3",), ("n2",), ["undecided"]),
+    ],
+)
+@pytest.mark.parametrize("to", ["left", "replaced"])
+def test_nodes_that_are_removed_were_members_until_then(before, gone, left, doubts, to):
+    becomes = dict.fromkeys(gone, to)
+    hangs = operation("removenode", becomes, "info", number=1, ms=1000, ends_ms=5000, attempts=[ATTEMPT])
+    hangs = [line.replace('"parameters":{}', '"parameters":{"loses_disk":true}') for line in hangs]
+    accounts = all_say(("n2", "n3") if before else FOUNDERS, by=left)
+    version = f'settled {",".join(left)} version v1 {{"authority": "log"}}'
+    result = verdict([*before, *hangs], [*accounts, version])
+    assert [doubt.kind for doubt in result.doubts] == doubts
+    assert [one.type for one in result.anomalies] == ([] if doubts else ["hanging-change"])
+
+
+def test_of_several_operations_the_last_one_is_told_first():
+    leaves = operation("decommission", {"n4": "left"}, number=1, ms=300, ends_ms=400)
+    ghosts = verdict([*JOINS, *leaves], all_say(NODES, by=FOUNDERS)).anomalies
+    for ghost in ghosts:
+        lines = [line for line in ghost.explanation.splitlines() if "op " in line]
+        assert ["decommission n4" in line for line in lines] == [True, False]
+        assert "T1 =" in lines[0]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "fault_ends_ms", "kind"),
+    [
+        ((1.0, 3.0), 2001, "time"),  # the fault held the longer one up
+        ((3.0, 1.0), 2001, "time"),
+        ((1.0, 3.0), 2000, "hanging-change"),
+        ((1.0,), 4001, "time"),
+        ((1.0,), 4000, "hanging-change"),
+        # It was not asked for: no node was reached.
+        ((0.9,), 2000, None),
+        ((1.0, 0.9), 2000, None),
+        ((None,), 2000, None),
+    ],
+)
+def test_a_fault_may_hold_up_the_longest_of_the_attempts_and_one_that_was_not_made_hung_for_nothing(
+    seconds, fault_ends_ms, kind
+):
+    attempts = [{**ATTEMPT, "seconds": each} for each in seconds]
+    hangs = operation("decommission", {"n3": "left"}, "info", ends_ms=5000, attempts=attempts)
+    result = verdict([*hangs, *fault(150, fault_ends_ms)], all_say(FOUNDERS))
+    assert [*(one.type for one in result.anomalies), *(one.kind for one in result.doubts)] == ([kind] if kind else [])
+
+
+@pytest.mark.parametrize("phase", ["settled", "restarted"])
+def test_nodes_that_disagree_are_told_with_the_phase_in_which_they_do(phase):
+    same = [account(node, FOUNDERS, phase=each) for each in ("settled", "restarted") for node in FOUNDERS]
+    strange = account("n1", FOUNDERS, phase=phase, n3=member("n3", tokens=["51"]))
+    others = [one for one in same if one != account("n1", FOUNDERS, phase=phase)]
+    (one,) = verdict([], [strange, *others]).anomalies
+    assert (one.type, one.evidence["phase"]) == ("ring-disagreement", phase)
+
+
+def test_a_member_that_gossip_does_not_list_is_told_otherwise_than_one_with_another_status():
+    for told, text in (
+        (gossip(("n1", "n3")), "n2, a member, is not in gossip of n1"),
+        (gossip(FOUNDERS) | {ADDRESS["n2"]: "LEFT"}, "n2, a member, is LEFT in gossip of n1"),
+        (gossip(FOUNDERS) | {ADDRESS["n2"]: ""}, "n2, a member, is without a status in gossip of n1"),
+    ):
+        accounts = [account("n1", FOUNDERS, phase="settled", gossip=told), *all_say(FOUNDERS, ("n2", "n3"))]
+        (doubt,) = verdict([], accounts).doubts
+        assert doubt.text.endswith(text)
+
+
+@pytest.mark.parametrize(
+    ("events", "members", "because"),
+    [
+        (LEAVES, FOUNDERS, "T1 was acknowledged, so n3 is no member"),
+        (JOINS, FOUNDERS, "T1 was acknowledged, so n4 is a member"),
+        ([], ("n1", "n2"), "Then n3 is a member"),
+        (operation("decommission", {"n3": "left"}, "fail"), ("n1", "n2"), "the answer to T1 proves that nothing was changed, so n3 is"),
+    ],
+)  # fmt: skip
+def test_a_list_of_members_is_held_against_the_answer_that_decided(events, members, because):
+    anomalies = verdict(events, all_say(members, by=("n1", "n2"))).anomalies
+    assert anomalies
+    assert all(because in one.explanation for one in anomalies)
