@@ -24,7 +24,7 @@ class Latest:
         ranks = np.empty(len(weight), np.int64)
         ranks[self._by_weight] = np.arange(len(weight))
         # Every key begins above all weights of the key before it, so that one running maximum serves them all.
-        self._above = len(weight) + 1
+        self._above = len(weight)
         self._greatest = np.maximum.accumulate(self._dense(self._key) * self._above + ranks[self._order])
 
     def before(self, key: Longs, time: Longs) -> Longs:
@@ -34,9 +34,9 @@ class Latest:
         """
         if not len(self._order):
             return np.full(len(key), -1, np.int64)
-        last = self._last(key, time)
-        is_same_key = (last >= 0) & (self._key[np.maximum(last, 0)] == key)
-        found = self._by_weight[self._greatest[np.maximum(last, 0)] % self._above]
+        last = self._last(key, time)  # −1, where none is before, takes the very last one: it does not count
+        is_same_key = (last >= 0) & (self._key[last] == key)
+        found = self._by_weight[self._greatest[last] % self._above]
         return np.where(is_same_key, found, -1)
 
     def _last(self, key: Longs, time: Longs) -> Longs:

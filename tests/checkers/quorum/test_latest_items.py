@@ -35,6 +35,9 @@ def find(items: list[Item], asked: list[tuple[int, int]]) -> list[int]:
         pytest.param([(0, 1, 99), (1, 4, 7)], (0, 5), 0, id="each key has its own"),
         pytest.param([(0, 1, 99), (2, 4, 7)], (1, 5), -1, id="the key between has none"),
         pytest.param([(1, 1, -(2**63)), (1, 2, 2**63 - 1)], (1, 5), 1, id="whatever the weights are"),
+        pytest.param([(-(2**63), 1, 99), (2**63 - 1, 4, 7)], (2**63 - 1, 5), 1, id="whatever the keys are"),
+        pytest.param([(1, 4, 7), (2, 4, 7)], (2, 4), -1, id="the last of all ended just then"),
+        pytest.param([(1, 4, 7)], (1, 4), -1, id="the only one ended just then"),
     ],
 )
 def test_the_heaviest_item_of_a_key_that_had_ended(items: list[Item], question: tuple[int, int], found: int) -> None:
