@@ -590,7 +590,7 @@ def _attempts_at_change(operation: TopologyOperation) -> Sequence[Mapping[str, A
     attempts = operation.attempts
     beginnings, taken_back = attempts[::2], attempts[1::2]
     command = next((attempt.get("command") for attempt in attempts), None)
-    anew = len(beginnings) > len(taken_back) > 0 and all(one.get("command") == command for one in beginnings)
+    anew = len(beginnings) > len(taken_back) and all(one.get("command") == command for one in beginnings)
     undone = all(one.get("command") != command and one.get("outcome") == "ok" for one in taken_back)
     return beginnings if anew and undone else attempts
 
