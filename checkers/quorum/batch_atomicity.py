@@ -7,8 +7,10 @@ batch log at any time until then, so it counts as torn only if one table was rea
 reading of another table lacked it: the tables of a batch are written from the log within a moment of each other.
 Finds: `lost-batch`, `torn-batch`, `refused-batch-applied`, `unwritten-value`, `repeated-rows`.
 
-A logged batch is not isolated: while it is applied, a reading may show a part of it.
-Unknown: batches whose tables were not all read; a batch of unknown outcome that was seen in part for less than 8 s.
+A logged batch is not isolated: while it is applied, a reading may show a part of it. A disk that an operation took away since a batch
+began may have had one of its copies, and the batch log.
+Unknown: batches whose tables were not all read; a batch of unknown outcome that was seen in part for less than 8 s, or after a
+disk was taken away; an acknowledged one that is missing where such disks may have had all copies that its level promised.
 Source: CASSANDRA-4285 (atomic batches).
 """
 
@@ -21,13 +23,14 @@ from typing import Any, Final, Literal
 
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.operations import PairedOperation
+from schemaquake.checkers.evidence.topology_operations import DiskLosses
 from schemaquake.checkers.findings.argument import Argument, label
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import listing, seconds
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.findings.tally import Tally
 from schemaquake.checkers.quorum.centers import find_centers
-from schemaquake.checkers.quorum.levels import share_a_replica
+from schemaquake.checkers.quorum.levels import count_replicas
 from schemaquake.checkers.quorum.operations import find_replication_factors
 from schemaquake.harness.errors import HistoryError
 from schemaquake.harness.model.records import Records
@@ -49,7 +52,8 @@ class BatchAtomicity:
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:  # noqa: ARG002 - one pass over the readings
         """Judge every batch. Raises HistoryError for two batches of one number, and for a malformed batch."""
-        batches, readings = _read_batches(Evidence.of(records))
+        evidence = Evidence.of(records)
+        batches, readings = _read_batches(evidence)
         if not batches or not readings:
             missing = "batch was written" if not batches else "table of batches was read"
             return Verdict.unknown(self.name, Doubt("nothing-to-judge", f"no {missing}"))
@@ -60,7 +64,7 @@ class BatchAtomicity:
         if find_centers(records.history) != {}:
             text = "the keyspace has replicas in several data centres, and what levels promise of batches there is not judged"
             return Verdict.unknown(self.name, Doubt("undecided", text))
-        found = _Violations(batches, readings, copies=next(iter(factors)))
+        found = _Violations(batches, readings, copies=next(iter(factors)), losses=evidence.notes.losses)
         found.judge()
         tally = Tally(self.name)
         tally.add(*found.report())
@@ -144,9 +148,12 @@ def _parse_reading(operation: PairedOperation, level: str) -> _Reading:
 class _Violations:
     """The violations of each kind, and the doubts."""
 
-    def __init__(self, batches: Mapping[int, _Batch], readings: Sequence[_Reading], *, copies: int) -> None:
+    def __init__(
+        self, batches: Mapping[int, _Batch], readings: Sequence[_Reading], *, copies: int, losses: DiskLosses
+    ) -> None:
         self._batches = batches
         self._copies = copies
+        self._losses = losses
         self._readings: dict[str, list[_Reading]] = {}
         for reading in sorted(readings, key=lambda reading: reading.operation.invoked):
             self._readings.setdefault(reading.table, []).append(reading)
@@ -160,16 +167,17 @@ class _Violations:
         """Judge every batch, and every number in a reading that no batch has."""
         unread: list[_Batch] = []
         replaying: list[_Batch] = []
+        excused: list[_Batch] = []
         for number, batch in self._batches.items():
             match batch.operation.type:
                 case "ok":
-                    self._judge_acknowledged(number, batch, unread)
+                    self._judge_acknowledged(number, batch, unread, excused)
                 case "fail":
                     shown = [r for table in batch.tables for r in self._readings_of(table) if number in r.ids]
                     if shown:
                         self.violations["refused-batch-applied"].append(_Violation(number, batch, shown))
                 case "info":
-                    self._judge_unknown_outcome(number, batch, unread, replaying)
+                    self._judge_unknown_outcome(number, batch, unread, replaying, excused)
         self._find_unwritten()
         self._find_repeated()
         if unread:
@@ -184,31 +192,49 @@ class _Violations:
                 f"first is op {replaying[0].operation.index}"
             )
             self.doubts.append(Doubt("undecided", text))
+        if excused:
+            text = (
+                f"{len(excused)} batches are missing, as a whole or in part, which a disk that was taken away may explain; the first "
+                f"is op {excused[0].operation.index}"
+            )
+            self.doubts.append(Doubt("undecided", text))
 
     def _readings_of(self, table: str) -> Sequence[_Reading]:
         return self._readings.get(table, ())
 
-    def _must_show(self, reading: _Reading, batch: _Batch) -> bool:
-        return share_a_replica(batch.level, reading.level, self._copies)
+    def _shares(self, reading: _Reading, batch: _Batch, *, lost: int) -> bool:
+        """Return whether a reading asks a replica that acknowledged a batch, if so many of these lost their disk in between."""
+        copies = count_replicas(batch.level, self._copies) - lost
+        return copies + count_replicas(reading.level, self._copies) > self._copies
 
-    def _judge_acknowledged(self, number: int, batch: _Batch, unread: list[_Batch]) -> None:
+    def _lost(self, batch: _Batch, reading: _Reading) -> int:
+        """Count the disks that operations may have taken away after a batch was begun and before a reading ended."""
+        begun, ended = batch.operation.invoked, reading.answered
+        return self._losses.around(begun, begun).lost_until(self._losses.around(ended, ended))
+
+    def _judge_acknowledged(self, number: int, batch: _Batch, unread: list[_Batch], excused: list[_Batch]) -> None:
         later = {
             table: [
                 r
                 for r in self._readings_of(table)
-                if batch.operation.entirely_before(r.operation) and self._must_show(r, batch)
+                if batch.operation.entirely_before(r.operation) and self._shares(r, batch, lost=0)
             ]
             for table in batch.tables
         }
-        missed = [r for group in later.values() for r in group if number not in r.ids]
+        missing = [r for group in later.values() for r in group if number not in r.ids]
+        missed = [r for r in missing if self._shares(r, batch, lost=self._lost(batch, r))]
         shown = [r for table in batch.tables for r in self._readings_of(table) if number in r.ids]
         if missed:
             kind = "torn-batch" if shown else "lost-batch"
             self.violations[kind].append(_Violation(number, batch, shown, missed))
+        elif missing:
+            excused.append(batch)
         elif not all(later.values()):
             unread.append(batch)
 
-    def _judge_unknown_outcome(self, number: int, batch: _Batch, unread: list[_Batch], replaying: list[_Batch]) -> None:
+    def _judge_unknown_outcome(
+        self, number: int, batch: _Batch, unread: list[_Batch], replaying: list[_Batch], excused: list[_Batch]
+    ) -> None:
         last = [self._readings_of(table)[-1] for table in batch.tables if self._readings_of(table)]
         shown = [r for table in batch.tables for r in self._readings_of(table) if number in r.ids]
         first = min((r.answered for r in shown), default=None)
@@ -216,7 +242,9 @@ class _Violations:
         missed = [r for r in last if number not in r.ids and r.level == "ALL"]
         if first is not None and missed:
             for_good = [r for r in missed if r.operation.invoked - first >= _TORN_FOR_NS]
-            if for_good:
+            if any(self._lost(batch, r) for r in missed):
+                excused.append(batch)  # how many copies it had is not known
+            elif for_good:
                 self.violations["torn-batch"].append(_Violation(number, batch, shown, for_good))
             else:
                 replaying.append(batch)

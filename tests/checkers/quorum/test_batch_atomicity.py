@@ -242,6 +242,79 @@ def test_forgetting_acknowledgements_never_accuses(kinds: list[tuple[str, bool]]
     assert verdict.valid is True
 
 
+def removed(
+    at_s: float, node: str, kind: str = "ok", *, number: int = 0, loses_disk: bool = True
+) -> list[dict[str, Any]]:
+    """The removal of a node, whose disk nobody can read any more."""
+    parameters = {"loses_disk": True} if loses_disk else {}
+    value = {"operation": number, "nodes": [node], "parameters": parameters, "becomes": {node: "left"}}
+    return operation(-1, at_s, at_s + 1, "removenode", None, value, value, kind)
+
+
+TWO = [*removed(5, "n2"), *removed(8, "n3", number=1)]
+
+
+@pytest.mark.parametrize(
+    ("level", "losses", "reads", "valid"),
+    [
+        pytest.param("QUORUM", [], "ALL", False, id="none was lost"),
+        pytest.param("QUORUM", removed(5, "n2"), "ALL", False, id="one of two copies is left"),
+        pytest.param("QUORUM", TWO, "ALL", "unknown", id="both copies may be gone"),
+        pytest.param("ALL", TWO, "ALL", False, id="one of three copies is left"),
+        pytest.param("ONE", removed(5, "n2"), "ALL", "unknown", id="the only copy may be gone"),
+        pytest.param("QUORUM", removed(5, "n2"), "QUORUM", "unknown", id="two of three may be asked that have none"),
+        pytest.param("ALL", removed(5, "n2"), "QUORUM", False, id="one of any two has it"),
+        pytest.param("ONE", removed(5, "n2", "fail"), "ALL", False, id="the removal was refused"),
+        pytest.param("ONE", removed(5, "n2", "info"), "ALL", "unknown", id="the removal is of unknown outcome"),
+        pytest.param("ONE", removed(5, "n2", loses_disk=False), "ALL", False, id="its rows were handed over"),
+        pytest.param("ONE", removed(0.2, "n2"), "ALL", "unknown", id="it went on as the batch was begun"),
+        pytest.param("ONE", removed(40, "n2"), "ALL", False, id="it was removed after the reading"),
+    ],
+)
+def test_a_disk_that_was_taken_away_may_have_had_a_copy_of_a_batch(
+    level: str, losses: list[dict[str, Any]], reads: str, valid: object
+) -> None:
+    for others, kind in (([], "lost-batch"), ([1], "torn-batch")):
+        readings = [*read(20, "a", *others, level=reads), *read(20, "b", level=reads), *read(20, "c", level=reads)]
+        events = sorted([*batch(1, level=level), *losses, *readings], key=lambda row: row["time"])
+        verdict = judge(events)
+        assert verdict.valid is valid
+        assert types(verdict) == ([kind] if valid is False else [])
+        assert [doubt.kind for doubt in verdict.doubts] == ([] if valid is False else ["undecided"])
+        # What is there is right, whatever was lost.
+        whole = [row for name in TABLES for row in read(20, name, 1, level=reads)]
+        there = judge(sorted([*batch(1, level=level), *losses, *whole], key=lambda row: row["time"]))
+        assert (there.valid, there.doubts) == (True, ())
+
+
+def test_a_disk_that_was_lost_before_a_batch_was_begun_had_no_copy_of_it() -> None:
+    early = [*removed(1, "n2"), *removed(2.5, "n3", number=1)]
+    events = sorted([*early, *batch(1, level="ONE", at_s=4), *read_all(20, [], [], [])], key=lambda row: row["time"])
+    assert types(judge(events)) == ["lost-batch"]
+
+
+def test_a_reading_before_a_disk_was_lost_counts_as_ever() -> None:
+    rows = [*batch(1), *read_all(3, [1], [], [1]), *TWO, *read_all(20, [], [], [])]
+    verdict = judge(sorted(rows, key=lambda row: row["time"]))
+    (found,) = verdict.anomalies
+    assert [(each["table"], each["at_s"]) for each in found.evidence["examples"][0]["not_there"]] == [("k.b", 3.2)]
+
+
+@pytest.mark.parametrize(
+    ("at_s", "valid"),
+    [
+        pytest.param(15, "unknown", id="its only copy may be gone"),
+        pytest.param(40, False, id="lost after all readings"),
+    ],
+)
+def test_a_batch_of_unknown_outcome_that_is_there_in_part_may_have_lost_the_rest(at_s: float, valid: object) -> None:
+    rows = [*batch(1, "info"), *removed(at_s, "n2"), *read_all(20, [1], [], [1]), *read_all(32, [1], [], [1])]
+    verdict = judge(sorted(rows, key=lambda row: row["time"]))
+    assert (verdict.valid, types(verdict)) == (valid, ["torn-batch"] * (valid is False))
+    whole = [*batch(1, "info"), *removed(at_s, "n2"), *read_all(20, [1], [1], [1]), *read_all(32, [1], [1], [1])]
+    assert judge(sorted(whole, key=lambda row: row["time"])).valid is True
+
+
 @pytest.mark.parametrize("level", ["ALL", "ONE"])
 def test_one_answer_lists_a_batch_once(level: str) -> None:
     both = (batch(1), batch(2))
