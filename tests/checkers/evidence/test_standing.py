@@ -171,6 +171,7 @@ def test_what_a_reading_lists_as_it_was_known_is_of_a_client_that_knows_nothing_
         (['@30 -- info membership {"at": "death", "members": {}}'], False),
         ([BOOT], True),
         (['@30 -- info membership {"at": "heal", "members": {}}', '@45 -- info membership {"at": "restart", "members": {}}'], False),
+        (['@30 -- info checked {"at": "heal", "members": {}}'], True),
         (['@30 -- info note {"at": "heal", "members": {}}'], True),
         (['@30 -- info zone {"at": "heal", "members": {}}'], True),
         (['@40 -- n2 invoke move {"operation": 1, "nodes": ["n2"], "becomes": {"n2": "normal"}}'], False),
@@ -216,3 +217,36 @@ def test_a_change_that_was_acknowledged_during_a_reading_waits_for_the_next_one(
     late = ("@35 p2 n2 invoke create-table k.s a:int*", "@36 p2 n2 ok")
     readings = [read(10, *KEEPS), read(30, "version v"), read(40, *WHOLE), read(50, "version x", "type k.u f:int")]
     assert told([*ADD, *late], *readings) == [*STANDS, ("n2", "disk", "table k.s", False, 40, 50)]
+
+
+IN_MEMORY = [("n2", "memory", "table k.t", True, 30, 40)]
+
+
+def test_a_node_that_could_not_be_read_is_forgotten_on_both_sides() -> None:
+    first, last = read(10, f"version v {MEMORY}", LIVE), [read(30, "version v"), read(40, f"version w {MEMORY}")]
+    assert told(ADD, first, *last) == IN_MEMORY
+    assert told(ADD, first, read(28, "error Timeout"), *last) == []
+
+
+def test_a_row_of_one_side_says_nothing_of_the_other() -> None:
+    both = read(10, f"version v {MEMORY}", TABLE, LIVE)
+    live = "live k.t CREATE TABLE k.t (a int PRIMARY KEY, d int)"
+    for shown, expected in (
+        ([f"{TABLE} d:int"], IN_MEMORY),
+        ([live], STANDS),
+        ([f"{TABLE} d:int", live], []),
+        ([], [*STANDS, *IN_MEMORY]),
+    ):
+        assert told(ADD, both, read(30, "version v"), read(40, f"version w {MEMORY}", *shown)) == expected
+    # What one side alone had shown is not there on the other.
+    new = ("@20 p1 n2 invoke create-table k.s a:int*", "@25 p1 n2 ok")
+    seen = read(26, f"version v {MEMORY}", "table k.s id=3 a:int*")
+    found = told(new, both, seen, read(40, f"version w {MEMORY}"))
+    assert found == [("n2", "disk", "table k.s", True, 26, 40), ("n2", "memory", "table k.s", False, 26, 40)]
+
+
+@pytest.mark.parametrize("before", [OTHER, "view k.w id=3 a:int*", "keyspace l"])
+def test_the_version_tells_what_was_read_wherever_its_row_stands(before: str) -> None:
+    first = read(10, f"version v {MEMORY}", LIVE)
+    found = told(ADD, first, read(30, "version v"), read(40, before, f"version w {MEMORY}"))
+    assert [one for one in found if one[1] == "memory"] == IN_MEMORY
