@@ -41,7 +41,7 @@ from schemaquake.checkers.rows.row_contents import (
     find_returned_cells,
     find_strange_rows,
 )
-from schemaquake.checkers.rows.row_fates import Fate, TableRows
+from schemaquake.checkers.rows.row_fates import Cause, Fate, TableRows
 from schemaquake.checkers.rows.row_operations import RowOperations, consistency_of, phase_of
 from schemaquake.checkers.rows.unasked_rows import find_unasked
 from schemaquake.checkers.schema.judge import Findings, judge
@@ -113,7 +113,11 @@ def _find_missing(rows: TableRows, phases: Sequence[str]) -> Iterator[Anomaly | 
         due = rows.due(phase)
         fates = {insert.index: rows.fate(insert, phase) for insert in due}
         lost = [i for i in due if fates[i.index].outcome == "lost" and i.index not in gone_before]
-        doubtful = {i.index: causes for i in lost if (causes := rows.find_doubtful(i, phase))}
+        doubtful = {
+            i.index: causes
+            for i in lost
+            if (causes := (*rows.find_doubtful(i, phase), *rows.find_lost_disks(i, fates[i.index].reads)))
+        }
         if doubtful:
             yield _doubt_missing(rows, phase, doubtful)
             lost = [insert for insert in lost if insert.index not in doubtful]
@@ -144,7 +148,7 @@ def _find_missing_on_the_way(rows: TableRows) -> Iterator[Doubt]:
         yield Doubt("undecided", text, (rows.table.key,))
 
 
-def _doubt_missing(rows: TableRows, phase: str, doubtful: Mapping[int, Sequence[PairedOperation]]) -> Doubt:
+def _doubt_missing(rows: TableRows, phase: str, doubtful: Mapping[int, Sequence[Cause]]) -> Doubt:
     causes = name_operations(operation.index for of_row in doubtful.values() for operation in of_row)
     text = f"{phase_text(phase)} {counted(len(doubtful), 'acknowledged row was', 'acknowledged rows were')} not found, and {causes} may be why"
     return Doubt("undecided", text, (rows.table.key,))

@@ -27,7 +27,7 @@ from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import name_operations, phase_text, seconds
 from schemaquake.checkers.findings.limits import LIMITS
-from schemaquake.checkers.rows.row_fates import TableRows
+from schemaquake.checkers.rows.row_fates import Cause, TableRows
 from schemaquake.checkers.rows.row_operations import (
     LookedUp,
     RowOperations,
@@ -173,11 +173,21 @@ def _missing(
         if not columns or any(one.keys() >= set(columns) and freeze_columns(one, columns) == wanted for one in shown):
             continue
         cells = [column for column in where if column not in key]
-        if any(rows.may_be_dropped(cell, insert) for cell in cells) or rows.find_doubtful(insert, phase):
+        if any(rows.may_be_dropped(cell, insert) for cell in cells) or _find_causes(rows, lookup, insert, phase):
             continue
         read = _shown_by_key(rows, insert, where, phase)
         if read is not None and (insert.type == "ok" or read.entirely_before(lookup)):
             yield _Missing(insert, lookup, read)
+
+
+def _find_causes(rows: TableRows, lookup: PairedOperation, insert: PairedOperation, phase: str) -> Sequence[Cause]:
+    """Return the operations that may be why a lookup does not list a row.
+
+    Rows of a view are sent by each replica of its table to one of its own: one disk may have had the last of both.
+    """
+    through = looked_up(lookup)
+    is_index = through is not None and through.subject.kind == "index"
+    return [*rows.find_doubtful(insert, phase), *(() if is_index else rows.list_disks_lost(insert, lookup))]
 
 
 def _shown_by_key(

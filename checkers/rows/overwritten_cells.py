@@ -21,7 +21,7 @@ from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import name_operations, phase_text
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.rows.row_contents import find_ambiguous, list_exact_types
-from schemaquake.checkers.rows.row_fates import MatchedRow, TableRows, overlaps
+from schemaquake.checkers.rows.row_fates import Cause, MatchedRow, TableRows, overlaps
 from schemaquake.checkers.rows.row_operations import consistency_of, looked_up
 from schemaquake.checkers.rows.same_values import is_null, same_value
 from schemaquake.harness.counts import counted
@@ -40,7 +40,7 @@ class _Overwritten:
     value: JSON
     writers: tuple[PairedOperation, ...]
     later: PairedOperation
-    doubtful: tuple[PairedOperation, ...]
+    doubtful: tuple[Cause, ...]
 
 
 def find_overwritten(rows: TableRows, phases: Sequence[str]) -> Iterator[Anomaly | Doubt]:
@@ -114,6 +114,7 @@ def _in_row(
         doubtful = (
             *find_ambiguous(rows, later, writers),
             *around.values(),
+            *rows.find_lost_disks(later, [read]),
             *rows.texts,
             *rows.find_namesakes(read, row),
         )

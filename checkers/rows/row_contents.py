@@ -27,7 +27,7 @@ from schemaquake.checkers.evidence.cql_types import canonical, user_types
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import SchemaObject, can_follow
-from schemaquake.checkers.rows.row_fates import ByWhere, MatchedRow, TableRows, may_be_dated_later, overlaps
+from schemaquake.checkers.rows.row_fates import ByWhere, Cause, MatchedRow, TableRows, may_be_dated_later, overlaps
 from schemaquake.checkers.rows.row_operations import RowOperations, consistency_of, freeze_columns, looked_up
 from schemaquake.checkers.rows.same_values import is_comparable, same_value
 from schemaquake.harness.model.operation import JSON
@@ -61,7 +61,7 @@ class ChangedCell:
     inserts: tuple[PairedOperation, ...]
     column: str
     value: JSON
-    doubtful: tuple[PairedOperation, ...] = ()
+    doubtful: tuple[Cause, ...] = ()
     drop: PairedOperation | None = None
 
 
@@ -76,7 +76,7 @@ class StrangeRow:
     row: Mapping[str, Any]
     inserts: tuple[PairedOperation, ...]
     removal: PairedOperation | None
-    doubtful: tuple[PairedOperation, ...] = ()
+    doubtful: tuple[Cause, ...] = ()
 
 
 def find_changed_cells(rows: TableRows, phase: str) -> Iterator[ChangedCell]:
@@ -89,7 +89,10 @@ def find_changed_cells(rows: TableRows, phase: str) -> Iterator[ChangedCell]:
             is_left_out = row[column] is None and looked_up(read) is not None
             if not is_left_out and not _is_explained(rows, matched, column, types[column]):
                 # Rows that were not moved, or deleted with a later timestamp, are read without a value, not with another.
-                causes = rows.texts if row[column] is not None else rows.find_doubtful(inserts[0], phase)
+                causes: Sequence[Cause] = rows.texts
+                if row[column] is None:
+                    lost = (one for insert in inserts for one in rows.find_lost_disks(insert, [read]))
+                    causes = [*rows.find_doubtful(inserts[0], phase), *lost]
                 yield ChangedCell(read, inserts, column, row[column], (*causes, *rows.find_namesakes(read, row)))
 
 
@@ -167,6 +170,7 @@ def find_strange_rows(
                 *texts,
                 *_find_misdated(rows, removal, inserts),
                 *_find_moved(rows, removal),
+                *(rows.find_lost_disks(removal, [read]) if removal.f == "delete-row" else ()),
                 *_find_behind(read, removal),
                 *views,
             )

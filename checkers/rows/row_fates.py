@@ -8,7 +8,8 @@ A DROP of unknown outcome explains no lost row of a table that a read still find
 
 A row that is lost is in *doubt* (`TableRows.find_doubtful`) where an operation may explain it whose part in it is not
 known: such a DROP, as long as it may take effect; an ALTER KEYSPACE that moves replicas; an earlier delete whose
-timestamp skewed clocks may have made the later one; a RENAME of the key; a statement in free text.
+timestamp skewed clocks may have made the later one; a RENAME of the key; a statement in free text. So it is where operations on the
+topology took disks away (`TableRows.find_lost_disks`) that may have had every copy that its level promised and a read had to meet.
 
 Which read has to show it:
 - one at ALL; and one at QUORUM, if the row was acknowledged by a QUORUM too: any two quorums share a replica;
@@ -22,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 import orjson
 
@@ -32,6 +33,7 @@ from schemaquake.checkers.evidence.node_schemas import PHASES
 from schemaquake.checkers.evidence.notes import Notes
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import SchemaChanges, SchemaObject, can_follow
+from schemaquake.checkers.evidence.topology_operations import TopologyOperation
 from schemaquake.checkers.rows.row_operations import (
     PHASE_ORDER,
     RowOperations,
@@ -44,9 +46,12 @@ from schemaquake.checkers.rows.row_operations import (
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import keyspace_of
 
-__all__ = ["ByWhere", "Fate", "MatchedRow", "TableRows", "may_be_dated_later", "overlaps"]
+__all__ = ["ByWhere", "Cause", "Fate", "MatchedRow", "TableRows", "may_be_dated_later", "overlaps"]
 
 T = TypeVar("T")
+
+Cause: TypeAlias = PairedOperation | TopologyOperation
+"""An operation that may be why a read does not show what it should."""
 
 _QUORUMS: Final = frozenset({"QUORUM", "LOCAL_QUORUM", "EACH_QUORUM", "ALL"})
 _ALONE: Final = frozenset({"ONE", "LOCAL_ONE"})
@@ -321,7 +326,7 @@ class TableRows:
         """Check whether a reload may have loaded again what this operation removed."""
         return any(reload.may_undo(removal) for reload in self._reloads)
 
-    def find_doubtful(self, insert: PairedOperation, phase: str) -> Sequence[PairedOperation]:
+    def find_doubtful(self, insert: PairedOperation, phase: str) -> Sequence[Cause]:
         """Return the operations that may be why this row is not found in this phase, although that is not known."""
         reads = [read.operation for read in self._reads[phase]]
         begins = min((read.invoked for read in reads), default=insert.invoked)
@@ -335,6 +340,31 @@ class TableRows:
             *(change for change in self._renames if {change.argument["column"], change.argument["to"]} & keys),
             *(text for text in self.texts if can_follow(text, insert)),
         ]
+
+    def find_lost_disks(self, write: PairedOperation, reads: Sequence[PairedOperation]) -> Sequence[Cause]:
+        """Return the operations that may have taken so many copies of a write away that none of these reads had to meet one; empty if one had to.
+
+        Reads at ONE of all nodes ask all replicas together.
+        """
+        if not reads or not all(self._may_miss(write, read) for read in reads):
+            return ()
+        return self.list_disks_lost(write, max(reads, key=lambda read: read.completed or read.invoked))
+
+    def list_disks_lost(self, write: PairedOperation, read: PairedOperation) -> Sequence[Cause]:
+        """Return the operations that may have taken a disk away after a write had begun and before a read ended."""
+        ends = read.completed or read.invoked
+        return [
+            one
+            for one in self.evidence.notes.operations
+            if one.loses_disk and one.invoked < ends and (one.ends_ns is None or one.ends_ns >= write.invoked)
+        ]
+
+    def _may_miss(self, write: PairedOperation, read: PairedOperation) -> bool:
+        """Check whether disks were taken away that may have had all copies of a write that a read at a level that binds it had to meet."""
+        losses, ends = self.evidence.notes.losses, read.completed or read.invoked
+        lost = losses.around(write.invoked, write.invoked).lost_until(losses.around(ends, ends))
+        asked = self._replicas // 2 + 1 if consistency_of(read) in _QUORUMS - {"ALL"} else self._replicas
+        return lost > 0 and self._copies(write) - lost + asked <= max(self._replicas, 1)
 
     def _find_dated_later(self, insert: PairedOperation) -> Sequence[PairedOperation]:
         """Return earlier deletes of this row's key that skewed clocks may have given the later timestamp."""

@@ -372,6 +372,85 @@ def test_a_loss_tells_which_nodes_still_hold_the_row() -> None:
     assert "n2 still shows 1" in found.explanation
 
 
+def removed(at: int, node: str = "n2", *, outcome: str = "ok", number: int = 0, loses_disk: bool = True) -> list[str]:
+    """The removal of a node with its disk."""
+    parameters = '{"loses_disk": true}' if loses_disk else "{}"
+    value = (
+        f'{{"operation": {number}, "nodes": ["{node}"], "parameters": {parameters}, "becomes": {{"{node}": "left"}}}}'
+    )
+    return [f"@{at} -- {node} invoke removenode {value}", f"@{at + 2} -- {node} {outcome} removenode {value}"]
+
+
+DISKS = {
+    "none": ("QUORUM", [], "ALL", False),
+    "one of two copies": ("QUORUM", [removed(15)], "ALL", False),
+    "both copies": ("QUORUM", [removed(15), removed(18, "n3", number=1)], "ALL", "unknown"),
+    "two of three copies": ("ALL", [removed(15), removed(18, "n3", number=1)], "ALL", False),
+    "the only copy": ("ONE", [removed(15)], "ALL", "unknown"),
+    "one of two, and two are asked that may have none": ("QUORUM", [removed(15)], "QUORUM", "unknown"),
+    "one of three, and two are asked": ("ALL", [removed(15)], "QUORUM", False),
+    "as the row was written": ("ONE", [removed(9)], "ALL", "unknown"),
+    "of unknown outcome": ("ONE", [removed(15, outcome="info")], "ALL", "unknown"),
+    "refused": ("ONE", [removed(15, outcome="fail")], "ALL", False),
+    "its rows were handed over": ("ONE", [removed(15, loses_disk=False)], "ALL", False),
+    "before the row was written": ("ONE", [removed(5)], "ALL", False),
+}
+
+
+@pytest.mark.parametrize("case", DISKS)
+def test_a_disk_that_was_taken_away_may_have_had_a_copy_of_a_row(case: str) -> None:
+    level, removals, asked, valid = DISKS[case]
+    written = insert(10, consistency=level)
+    early = [one for one in removals if one[0] in {removed(5)[0], removed(9)[0]}]
+    late = [one for one in removals if one not in early]
+    result = judge(*early, written, *late, read(30, "", consistency=asked))
+    assert result.valid == valid
+    assert told(result) == ([] if valid else [("lost-rows", "missing")])
+    assert judge(*early, written, *late, read(30, ROW, consistency=asked)).valid is True
+    # Each read must be explained: one at ALL asks whatever copy is left.
+    both = judge(*early, written, *late, read(30, "", consistency=asked), read(40, "", consistency="ALL"))
+    assert both.valid == ("unknown" if valid == "unknown" and asked == "ALL" else False)
+    # What is taken away after the read is no reason for it.
+    assert told(judge(*early, written, read(30, "", consistency=asked), removed(50))) == (
+        [("lost-rows", "missing")] if not early or valid is False else []
+    )
+
+
+def test_all_nodes_that_are_read_at_one_may_lack_the_row_whose_only_copy_was_taken_away() -> None:
+    for level, valid in (("ONE", "unknown"), ("QUORUM", False)):
+        written = insert(10, consistency=level)
+        assert judge(written, removed(15), *ones(30, "", "", ""), read(50, None)).valid == valid
+
+
+def test_where_replicas_are_not_counted_any_disk_may_have_had_the_last_copy() -> None:
+    centers = SETUP[0] + ' {"replication": {"class": "NetworkTopologyStrategy", "dc1": 3}}'
+    for removals, valid in (([], False), ([removed(15)], "unknown")):
+        assert judge(insert(10), *removals, read(30, ""), setup=(centers, *SETUP[1:])).valid == valid
+        quorum = judge(insert(10), *removals, read(30, "", consistency="QUORUM"), setup=(centers, *SETUP[1:]))
+        assert quorum.valid == valid
+
+
+def test_a_null_in_place_of_a_value_may_be_of_replicas_that_lack_it_where_its_copies_were_taken_away() -> None:
+    row, null = '{"k": 1, "v": "a", "c": 3}', '{"k": 1, "v": "a", "c": null}'
+    columns = '["k", "v", "c"]'
+    for level, valid in (("ONE", "unknown"), ("QUORUM", False)):
+        written = insert(10, row, consistency=level)
+        assert judge(written, removed(15), read(30, null, columns=columns)).valid == valid
+        assert judge(written, removed(15), read(30, row, columns=columns)).valid is True
+        other = row.replace("3", "9")
+        assert judge(written, removed(15), read(30, other, columns=columns)).valid is False
+
+
+def test_a_deleted_row_may_be_back_where_the_disks_that_knew_of_it_were_taken_away() -> None:
+    delete = ['@12 p1 n2 invoke delete-row k.t {"where": {"k": 1}, "consistency": "QUORUM"}', "@13 p1 n2 ok"]
+    two = [*removed(15), *removed(18, "n3", number=1)]
+    for removals, valid in ((removed(15), False), (two, "unknown"), (removed(5), False)):
+        early = removals if removals == removed(5) else []
+        late = [] if early else removals
+        assert judge(early, insert(10), delete, late, read(30, ROW)).valid == valid
+        assert judge(early, insert(10), delete, late, read(30, "")).valid is True
+
+
 def test_a_table_that_cannot_be_read_is_unknown_unless_it_may_be_gone() -> None:
     verdict = judge(insert(10), read(30, None))
     assert verdict.valid == "unknown"

@@ -265,3 +265,18 @@ def test_a_null_in_a_view_that_may_have_been_built_of_a_part_of_the_row_is_none(
     assert found(judge("view", both, shown)) == []
     altered = [text.replace("null", '"b"') for text in shown]
     assert found(judge("view", both, altered)) == ["lost-rows"]
+
+
+def removed(at: int) -> list[str]:
+    value = '{"operation": 0, "nodes": ["n2"], "parameters": {"loses_disk": true}, "becomes": {"n2": "left"}}'
+    return [f"@{at} -- n2 invoke removenode {value}", f"@{at + 2} -- n2 ok removenode {value}"]
+
+
+@pytest.mark.parametrize("kind", KIND)
+def test_a_disk_that_was_taken_away_may_have_had_a_view_s_rows_and_an_index_is_where_its_rows_are(kind: str) -> None:
+    lost = judge(kind, insert(), removed(20), read(ROW), lookup(kind))
+    assert found(lost) == ([] if kind == "view" else ["missing-from-index"])
+    for none in ([removed(7), insert()], [insert()]):
+        assert found(judge(kind, *none, read(ROW), lookup(kind))) == [f"missing-from-{kind}"]
+    late = judge(kind, insert(), read(ROW), lookup(kind), removed(LATE + 50))
+    assert found(late) == [f"missing-from-{kind}"]

@@ -355,3 +355,29 @@ def test_the_report_counts_cells_and_names_all_their_writes():
 def test_a_read_on_the_way_that_may_still_show_it_is_none(twin):
     verdict = judge(*twin, read(""))
     assert [doubt.text for doubt in verdict.doubts if "had taken away" in doubt.text] == []
+
+
+def removed(at: int, node: str, number: int) -> list[str]:
+    value = f'{{"operation": {number}, "nodes": ["{node}"], "parameters": {{"loses_disk": true}}, "becomes": {{"{node}": "left"}}}}'
+    return [f"@{at} -- {node} invoke removenode {value}", f"@{at + 2} -- {node} ok removenode {value}"]
+
+
+@pytest.mark.parametrize(
+    ("disks", "valid"),
+    [
+        pytest.param([], False, id="none"),
+        pytest.param([removed(5000, "n1", 0)], False, id="one of two copies"),
+        pytest.param([removed(5000, "n1", 0), removed(6000, "n2", 1)], "unknown", id="both copies"),
+        pytest.param([removed(96_000, "n1", 0), removed(97_000, "n2", 1)], False, id="after the read"),
+    ],
+)
+@pytest.mark.parametrize("later", ["write", "delete"])
+def test_an_older_value_may_be_of_replicas_that_lack_the_later_one_where_its_copies_were_taken_away(
+    disks: list[list[str]], later: str, *, valid: object
+) -> None:
+    second = SECOND if later == "write" else delete(3000)
+    before = [one for one in disks if not one[0].startswith("@9")]
+    after = [one for one in disks if one not in before]
+    assert judge(FIRST, second, *before, OLDER, *after).valid == valid
+    newer = NEWER if later == "write" else EMPTY
+    assert judge(FIRST, second, *before, newer, *after).valid is True
