@@ -34,6 +34,9 @@ class Statement:
 
     `definition` has the keys that the observation of such an object has, as far as the statement spells them; of an index
     `table` and `target`, and of a keyspace `options` that no schema table has. The columns of a view have no types: they are those of its base; its condition is an option, as on disk.
+    What else a statement says, and no observation has, is there only if it is said: the `clauses` of a column (masks and
+    constraints, as text), `custom`, `using` and `options` of an index, `clauses` of an aggregate (functions of other
+    keyspaces among them), and `further` statements of a table (as text).
     """
 
     kind: str
@@ -125,16 +128,25 @@ class _Reader:
         """Take `( … )` as its parts between commas of the outermost level."""
         self.expect("(")
         depth = 0
+        compares = False  # after CHECK, < and > are no brackets
         parts: list[list[str]] = [[]]
         while not (depth == 0 and self.next == ")"):
             lexeme = self.take()
-            depth += (lexeme in _OPENING) - (lexeme in _CLOSING)
+            compares |= depth == 0 and len(parts[-1]) > 1 and lexeme.upper() == "CHECK"
+            if not (compares and lexeme in "<>"):
+                depth += (lexeme in _OPENING) - (lexeme in _CLOSING)
             if lexeme == "," and depth == 0:
+                compares = False
                 parts.append([])
             else:
                 parts[-1].append(lexeme)
         self.expect(")")
         return [part for part in parts if part]
+
+    def end(self) -> None:
+        """Expect that nothing is left."""
+        if self.next:
+            raise _NotUnderstoodError
 
     def rest(self) -> list[str]:
         """Take everything that is left."""
@@ -158,6 +170,7 @@ def _keyspace(reader: _Reader) -> Statement:
         definition["durable_writes"] = options["durable_writes"]
     if others := {name: value for name, value in options.items() if name not in {"replication", "durable_writes"}}:
         definition["options"] = others
+    reader.end()
     return Statement(kind="keyspace", keyspace=name, name="", definition=definition)
 
 
@@ -172,7 +185,9 @@ def _table(reader: _Reader) -> Statement:
         else:
             _declare(columns, part)
     options = _options(reader) | _comment(reader, keyspace, name)
-    definition = {"columns": columns, "options": options, "indexes": {}, "dropped_columns": {}}
+    definition: dict[str, Any] = {"columns": columns, "options": options, "indexes": {}, "dropped_columns": {}}
+    if reader.next:
+        definition["further"] = " ".join(reader.rest())
     return Statement(kind="table", keyspace=keyspace, name=name, definition=definition)
 
 
@@ -200,6 +215,9 @@ def _declare(columns: dict[str, dict[str, Any]], part: Sequence[str]) -> None:
             continue
         of_type = min(of_type, at)
     columns[name] = {"type": _type_text(words[:of_type]), "kind": kind, "position": position}
+    clauses = re.sub(r"^static\b|\bPRIMARY KEY$", "", " ".join(words[of_type:]), flags=re.IGNORECASE).strip()
+    if clauses:
+        columns[name]["clauses"] = clauses
 
 
 def _key(tokens: Sequence[str]) -> list[list[str]]:
@@ -242,6 +260,7 @@ def _view(reader: _Reader) -> Statement:
     definition: dict[str, Any] = {"base_table_name": base, "columns": columns, "options": options}
     if selection != ["*"]:
         definition["selected"] = [_Reader([lexeme]).name() for lexeme in selection if lexeme != ","]
+    reader.end()
     return Statement(kind="view", keyspace=keyspace, name=name, definition=definition)
 
 
@@ -259,6 +278,7 @@ def _type(reader: _Reader) -> Statement:
     for part in reader.group():
         inner = _Reader(part)
         fields.append([inner.name(), _type_text(inner.rest())])
+    reader.end()
     return Statement(kind="type", keyspace=keyspace, name=name, definition={"fields": fields})
 
 
@@ -281,6 +301,7 @@ def _function(reader: _Reader) -> Statement:
     while not reader.accept("AS"):
         reader.take()
     body = reader.take()
+    reader.end()
     text = body[2:-2] if body.startswith("$$") else body[1:-1].replace("''", "'")
     definition = {"arguments": arguments, "returns": _type_text(returns), "body": text}
     return Statement(kind="function", keyspace=keyspace, name=name, definition=definition)
@@ -293,24 +314,27 @@ def _aggregate(reader: _Reader) -> Statement:
     keyspace, name = reader.qualified()
     arguments = [_type_text(part) for part in reader.group()]
     reader.expect("SFUNC")
-    state_function = reader.qualified()[1]
+    called = [reader.qualified()]
     reader.expect("STYPE")
     state_type = []
     while reader.next.upper() not in {"FINALFUNC", "INITCOND", "REDUCEFUNC", "DETERMINISTIC", ""}:
         state_type.append(reader.take())
-    final_function = reader.qualified()[1] if reader.accept("FINALFUNC") else None
+    called += [reader.qualified()] if reader.accept("FINALFUNC") else []
     definition: dict[str, Any] = {
         "arguments": arguments,
-        "state_function": state_function,
+        "state_function": called[0][1],
         "state_type": _type_text(state_type),
-        "final_function": final_function,
+        "final_function": called[1][1] if len(called) > 1 else None,
     }
+    abroad = [".".join(function) for function in called if function[0] not in {"", keyspace}]
+    if clauses := [*abroad, *reader.rest()]:
+        definition["clauses"] = " ".join(clauses)
     return Statement(kind="aggregate", keyspace=keyspace, name=name, definition=definition)
 
 
 def _index(reader: _Reader) -> Statement:
     reader.expect("CREATE")
-    reader.accept("CUSTOM")
+    is_custom = reader.accept("CUSTOM")
     reader.expect("INDEX")
     reader.accept("IF", "NOT", "EXISTS")
     name = reader.name()
@@ -318,7 +342,15 @@ def _index(reader: _Reader) -> Statement:
     keyspace, table = reader.qualified()
     columns = reader.group()
     target = "".join(columns[0]) if len(columns) == 1 else None
-    return Statement(kind="index", keyspace=keyspace, name=name, definition={"table": table, "target": target})
+    definition: dict[str, Any] = {"table": table, "target": target}
+    if is_custom:
+        definition["custom"] = True
+    if reader.accept("USING"):
+        definition["using"] = _value(reader)
+    if reader.accept("WITH", "OPTIONS", "="):
+        definition["options"] = _value(reader)
+    reader.end()
+    return Statement(kind="index", keyspace=keyspace, name=name, definition=definition)
 
 
 _READERS: Final = {

@@ -28,6 +28,7 @@ from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.node_schemas import NodeSchema, Table
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import SchemaObject, certainly_applied
+from schemaquake.checkers.evidence.statements import parse_statement
 from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import listing, where
@@ -39,10 +40,10 @@ from schemaquake.checkers.schema.matching import (
     find_unasked_words,
     is_aggregate,
     is_column,
+    is_field,
     is_function,
     is_index,
     is_replication,
-    is_type,
     must_precede,
 )
 from schemaquake.checkers.schema.possible_parts import ABSENT, Part, PossibleParts, PossibleValue, list_possible_parts
@@ -103,7 +104,7 @@ def _find(case: Evidence) -> Findings:
         for subject in map(SchemaObject._make, schema.objects()):
             judged.add(subject)
             if parts.is_known(subject):
-                for strange in readers[subject.kind](schema, subject, parts, clock):
+                for strange in (*readers[subject.kind](schema, subject, parts, clock), *_words(schema, subject)):
                     key = f"{strange.part} {orjson.dumps(strange.shown).decode()} {strange.text}"
                     one = found.setdefault((subject, key), _Found(strange))
                     one.places.setdefault(schema.phase, []).append(schema.node)
@@ -211,7 +212,7 @@ def _type(schema: NodeSchema, subject: SchemaObject, parts: PossibleParts, _cloc
     fields = schema.types[subject.keyspace, subject.name]
     possible = {name: _present(parts, subject, name) for name, _ in fields}
     for name, cql_type in fields:
-        if not any(is_type(cql_type, value.value["type"]) for value in possible[name]):
+        if not any(is_field(cql_type, value.value["type"]) for value in possible[name]):
             yield _Strange(f"field {name}", cql_type, possible[name])
     names = [name for name, _ in fields]
     if len(set(names)) < len(names):
@@ -239,19 +240,11 @@ def _keyspace(schema: NodeSchema, subject: SchemaObject, parts: PossibleParts, _
 def _function(schema: NodeSchema, subject: SchemaObject, parts: PossibleParts, _clock: WallClock) -> _Strangers:
     shown = schema.functions[subject.keyspace, subject.name].definition
     yield from _whole(subject, parts, shown, is_function)
-    live = schema.live.get(subject)
-    if live is not None and live.statement is not None:
-        for words in find_missing_words(live.statement):
-            yield _Strange("statement in memory", live.statement, text=f"does not say {words}")
 
 
 def _aggregate(schema: NodeSchema, subject: SchemaObject, parts: PossibleParts, _clock: WallClock) -> _Strangers:
     shown = schema.aggregates[subject.keyspace, subject.name].definition
     yield from _whole(subject, parts, shown, is_aggregate)
-    live = schema.live.get(subject)
-    if live is not None and live.statement is not None:
-        for words in find_unasked_words(live.statement):
-            yield _Strange("statement in memory", live.statement, text=f"says {words}")
 
 
 def _index(schema: NodeSchema, subject: SchemaObject, parts: PossibleParts, _clock: WallClock) -> _Strangers:
@@ -264,6 +257,18 @@ def _index(schema: NodeSchema, subject: SchemaObject, parts: PossibleParts, _clo
                 if operation.f == "rename-column"
             }
             yield from _whole(subject, parts, shown, partial(is_index, new_names))
+            yield from _kind_of_index(schema, subject, table.indexes[subject.name].get("kind"))
+
+
+def _kind_of_index(schema: NodeSchema, subject: SchemaObject, kind: JSON) -> _Strangers:
+    """Compare the kind of an index on disk with its statement in memory, which says CUSTOM of those that are."""
+    live = schema.live.get(subject)
+    statement = None if live is None or live.statement is None else parse_statement("index", live.statement)
+    is_custom = statement is not None and statement.definition.get("custom", False)
+    if statement is not None and kind is not None and (kind == "CUSTOM") != is_custom:
+        yield _Strange(
+            "kind", kind, text=f"is {kind}, and its statement {'says' if is_custom else 'does not say'} CUSTOM"
+        )
 
 
 def _view(schema: NodeSchema, subject: SchemaObject, parts: PossibleParts, _clock: WallClock) -> _Strangers:
@@ -334,6 +339,17 @@ def _whole(subject: SchemaObject, parts: PossibleParts, shown: Any, is_it: Calla
     values = parts.values(Part(subject, "whole"))
     if values and not any(is_it(shown, value.value) for value in values):
         yield _Strange("definition", shown, values)
+
+
+def _words(schema: NodeSchema, subject: SchemaObject) -> _Strangers:
+    """Yield what the statement in memory says beside its definition, and no operation asks for; or what it lacks of what each asks for."""
+    live = schema.live.get(subject)
+    if live is None or live.statement is None:
+        return
+    for words in find_missing_words(live.statement) if subject.kind == "function" else ():
+        yield _Strange("statement in memory", live.statement, text=f"does not say {words}")
+    for words in find_unasked_words(subject.kind, live.statement):
+        yield _Strange("statement in memory", live.statement, text=f"says {words}, which no operation asked for")
 
 
 _READERS: Final[Mapping[str, _Reader]] = {

@@ -45,7 +45,6 @@ __all__ = ["Divergence"]
 _KINDS: Final = frozenset({"keyspace", "table", "view", "type", "function", "aggregate", "index"})
 _OF_ITS_SYSTEM: Final = "what they say of its system: whether it shows its memory, and what decides"
 _APART: Final = {"disk": "differences_on_disk", "memory": "differences_in_memory"}
-_CREATE_TABLE: Final = re.compile(r"\bCREATE\s+TABLE\b[^(]*\(", re.IGNORECASE)
 
 
 class Divergence:
@@ -523,10 +522,10 @@ def _columns_apart(
         remembered = frozenset(live.columns)
         extra = remembered - table.columns.keys()
     else:
-        declared = _declared_columns(live.statement or "")
-        if declared is None:
+        statement = parse_statement("table", live.statement or "")
+        if statement is None:
             return
-        remembered = declared
+        remembered = frozenset(statement.definition["columns"])
         # A statement for restoring a table may declare dropped columns too, so as to drop them again.
         extra = remembered - table.columns.keys() - table.dropped_columns
     lacking = table.columns.keys() - remembered
@@ -544,35 +543,6 @@ def _columns_apart(
 def _columns(names: Iterable[str]) -> str:
     columns = sorted(names)
     return f"column{'s' if len(columns) > 1 else ''} {listing(columns)}"
-
-
-def _declared_columns(statement: str) -> frozenset[str] | None:
-    """Parse the column names of a CREATE TABLE statement; None if it cannot be parsed."""
-    opening = _CREATE_TABLE.search(statement)
-    if opening is None:
-        return None
-    columns: set[str] = set()
-    for part in _top_level(statement[opening.end() :]):
-        name = re.match(r'\s*(?:"((?:[^"]|"")+)"|(\w+))\s+(\S+)', part)
-        if name is None:
-            return None
-        if name[1] is None and name[2].upper() == "PRIMARY" and name[3].upper().startswith("KEY"):
-            continue
-        columns.add(name[2].lower() if name[1] is None else name[1].replace('""', '"'))
-    return frozenset(columns)
-
-
-def _top_level(text: str) -> Iterator[str]:
-    """Split a text at the commas of its outermost bracket, up to the one that closes it."""
-    depth, start = 0, 0
-    for position, letter in enumerate(text):
-        if letter == ")" and depth == 0:
-            yield text[start:position]
-            return
-        if letter == "," and depth == 0:
-            yield text[start:position]
-            start = position + 1
-        depth += {"(": 1, "<": 1, ")": -1, ">": -1}.get(letter, 0)
 
 
 def _forgotten_anomaly(

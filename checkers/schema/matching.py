@@ -12,6 +12,7 @@ from typing import Any, Final
 from schemaquake.checkers.evidence.cql_types import canonical, user_types
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.option_values import can_be
+from schemaquake.checkers.evidence.statements import parse_statement
 from schemaquake.checkers.schema.possible_parts import PossibleValue
 from schemaquake.checkers.schema.wall_clock import WallClock
 from schemaquake.harness.ddl.cql import indexed_column
@@ -22,6 +23,7 @@ __all__ = [
     "find_unasked_words",
     "is_aggregate",
     "is_column",
+    "is_field",
     "is_function",
     "is_index",
     "is_replication",
@@ -51,11 +53,24 @@ def is_type(shown: str, wanted: str, *, frozen_counts: bool = False) -> bool:
         return True  # half of it is not known, or CQL has no word for it
     if canonical(shown) != canonical(wanted):
         return False
-    return not frozen_counts or bool(_FROZEN.match(wanted)) == bool(_FROZEN.match(shown))
+    if not frozen_counts:
+        return True
+    # Within what is frozen servers leave out or add the word; an element of a collection that is not is always frozen as a whole.
+    is_frozen = bool(_FROZEN.match(wanted))
+    thawed = _FROZEN_ELEMENT.search(wanted) is not None and _FROZEN_ELEMENT.search(shown) is None
+    return is_frozen == bool(_FROZEN.match(shown)) and (is_frozen or not thawed)
 
 
 _FROZEN: Final = re.compile(r"\s*(frozen|tuple)\s*<", re.IGNORECASE)
 """The begin of a type that is written as a whole: a tuple always is."""
+_FROZEN_ELEMENT: Final = re.compile(r"(?<!\w)(frozen|tuple)\s*<", re.IGNORECASE)
+
+
+def is_field(shown: str, wanted: str) -> bool:
+    """Tell if the type of a field is the one that a change declared: what was asked for as frozen is shown so."""
+    if not is_type(shown, wanted):
+        return False
+    return "org.apache" in shown or not _FROZEN.match(wanted) or bool(_FROZEN.match(shown)) or not shown
 
 
 def is_replication(shown: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
@@ -113,11 +128,41 @@ def find_missing_words(statement: str) -> Iterator[str]:
             yield words
 
 
-def find_unasked_words(statement: str) -> Iterator[str]:
-    """Yield what a CREATE AGGREGATE says, and none is asked for with (`schemaquake.harness.ddl.schema_changes.create_aggregate`)."""
-    found = re.search(r"\bINITCOND\s+(?!null\b)(\S+)", statement, re.IGNORECASE)
-    if found is not None:
-        yield f"INITCOND {found[1]}"
+def find_unasked_words(kind: str, text: str) -> Iterator[str]:
+    """Yield what the statement of an object in memory says, and none is asked for with (`schemaquake.harness.ddl.schema_changes`)."""
+    statement = parse_statement(kind, text)
+    shown: Mapping[str, Any] = {} if statement is None else statement.definition
+    match kind:
+        case "table":
+            yield from _unasked_of_table(shown)
+        case "aggregate":
+            clauses = re.sub(r"\bINITCOND null\b", "", shown.get("clauses", ""), flags=re.IGNORECASE).strip()
+            yield from [clauses] if clauses else []
+        case "function":
+            head = text.partition("$$")[0].partition(")")[2]
+            yield from re.findall(r"\b(?:DETERMINISTIC|MONOTONIC)\b", head, re.IGNORECASE)
+        case "index":
+            yield from _unasked_of_index(shown)
+
+
+def _unasked_of_table(shown: Mapping[str, Any]) -> Iterator[str]:
+    for name, column in shown.get("columns", {}).items():
+        if "clauses" in column:
+            yield f"{column['clauses']} of column {name}"
+    if "further" in shown:
+        yield shown["further"]
+
+
+def _unasked_of_index(shown: Mapping[str, Any]) -> Iterator[str]:
+    # A class that is not custom is the one that servers had before there were others.
+    using = shown.get("using", _OLD_INDEX)
+    if using != _OLD_INDEX and not shown.get("custom"):
+        yield f"USING {using}"
+    if shown.get("options"):
+        yield "WITH OPTIONS"
+
+
+_OLD_INDEX: Final = "legacy_local_table"
 
 
 def must_precede(some: Sequence[PossibleValue], others: Sequence[PossibleValue]) -> bool:

@@ -23,6 +23,7 @@ from schemaquake.checkers.schema.matching import (
     find_faults_of_drop,
     is_aggregate,
     is_column,
+    is_field,
     is_function,
     is_index,
     is_replication,
@@ -388,7 +389,7 @@ def _is_absent(wanted: Any) -> bool:
 
 
 def _is_field(shown: str, wanted: Any) -> bool:
-    return wanted != ABSENT and is_type(shown, wanted["type"])
+    return wanted != ABSENT and is_field(shown, wanted["type"])
 
 
 def _is_column_of_view(shown: Any, wanted: Any, *, frozen_counts: bool) -> bool:

@@ -32,7 +32,7 @@ from schemaquake.checkers.findings.explanation import listing, seconds
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.schema.epochs import started_between
 from schemaquake.checkers.schema.judge import Findings, doubt_free_text, judge
-from schemaquake.checkers.schema.matching import find_missing_words
+from schemaquake.checkers.schema.matching import find_missing_words, find_unasked_words
 from schemaquake.checkers.schema.objects import find_removals
 from schemaquake.checkers.schema.possible_parts import Part, list_possible_parts
 from schemaquake.checkers.schema.shapes import Shapes
@@ -156,10 +156,7 @@ class _Judge:
         yield from self._judge_indexes(sight)
         if sight.named:
             yield _Odd("unexplained-sighting", "name", sight.named, f"its statement names {sight.named}", ())
-        for words in (
-            find_missing_words(sight.statement or "") if sight.subject.kind == "function" and sight.statement else ()
-        ):
-            yield _Odd("unexplained-sighting", "words", words, f"its statement does not say {words}", ())
+        yield from _judge_words(sight)
         yield from self._judge_class_of_index(sight)
         fault = self._shapes.find_fault(sight.subject.kind, sight.definition) if sight.place.side == "disk" else ""
         if fault and sight.definition is not _ON_ITS_TABLE:
@@ -393,6 +390,16 @@ class _Judge:
 
     def _may_not_go_back(self, sight: Sight) -> bool:
         return not (self._by_log and sight.place.side == "disk")
+
+
+def _judge_words(sight: Sight) -> Iterator[_Odd]:
+    """Judge what a statement in memory says beside the definition of its object, and no operation asks for."""
+    if not sight.statement:
+        return
+    for words in find_missing_words(sight.statement) if sight.subject.kind == "function" else ():
+        yield _Odd("unexplained-sighting", "words", words, f"its statement does not say {words}", ())
+    for words in find_unasked_words(sight.subject.kind, sight.statement):
+        yield _Odd("unexplained-sighting", "words", words, f"its statement says {words}", ())
 
 
 def _certain_removals(

@@ -51,20 +51,46 @@ def test_a_key_of_one_column_may_stand_with_it():
 
 
 @pytest.mark.parametrize(
-    ("column", "kind", "spelled"),
+    ("column", "kind", "spelled", "clauses"),
     [
-        ("a text PRIMARY KEY", "partition_key", "text"),
-        ("a text MASKED WITH system.mask_null() PRIMARY KEY", "partition_key", "text"),
-        ("a text static MASKED WITH system.mask_null()", "static", "text"),
-        ("a text CHECK static = 3", "regular", "text"),
-        ("a text NOT NULL", "regular", "text"),
-        ("a masked", "regular", "masked"),  # a type of that name
-        ('a frozen<"static">', "regular", 'frozen<"static">'),
+        ("a text PRIMARY KEY", "partition_key", "text", ""),
+        (
+            "a text MASKED WITH system.mask_null() PRIMARY KEY",
+            "partition_key",
+            "text",
+            "MASKED WITH system . mask_null ( )",
+        ),
+        ("a text static MASKED WITH system.mask_null()", "static", "text", "MASKED WITH system . mask_null ( )"),
+        ("a text STATIC", "static", "text", ""),
+        ("a text CHECK static = 3", "regular", "text", "CHECK static = 3"),
+        ("a text NOT NULL", "regular", "text", "NOT NULL"),
+        ("a masked", "regular", "masked", ""),  # a type of that name
+        ('a frozen<"static">', "regular", 'frozen<"static">', ""),
     ],
 )
-def test_what_follows_the_type_of_a_column(column, kind, spelled):
+def test_what_follows_the_type_of_a_column(column, kind, spelled, clauses):
     (found,) = parse_statement("table", f"CREATE TABLE k.t ({column})").definition["columns"].values()
+    assert found.pop("clauses", "") == clauses
     assert found == {"type": spelled, "kind": kind, "position": 0 if kind == "partition_key" else -1}
+
+
+def test_a_constraint_compares_and_closes_no_bracket():
+    columns = "a int CHECK a > 3 AND a <= 10, b list<int>, c text CHECK LENGTH(c) < 4, d check, e map<int, int>, PRIMARY KEY (a)"
+    found = parse_statement("table", f"CREATE TABLE k.t ({columns}) WITH comment = 'x'").definition
+    assert {name: (column["type"], column.get("clauses")) for name, column in found["columns"].items()} == {
+        "a": ("int", "CHECK a > 3 AND a < = 10"),
+        "b": ("list<int>", None),
+        "c": ("text", "CHECK LENGTH ( c ) < 4"),
+        "d": ("check", None),
+        "e": ("map<int, int>", None),
+    }
+    assert found["options"] == {"comment": "x"}
+
+
+def test_what_follows_the_statement_of_a_table_is_kept():
+    text = "CREATE TABLE k.t (a int PRIMARY KEY) WITH comment = ''; COMMENT ON COLUMN k.t.a IS 'x';"
+    assert parse_statement("table", text).definition["further"] == "COMMENT ON COLUMN k . t . a IS 'x'"
+    assert "further" not in parse_statement("table", text.partition("COMMENT")[0]).definition
 
 
 @pytest.mark.parametrize(
@@ -133,8 +159,26 @@ def test_compact_storage_is_an_option():
             {"arguments": [], "returns": "text", "body": "return 'x';"},
         ),
         ("index", "CREATE INDEX i ON k.t (values(c));", "i", {"table": "t", "target": "values(c)"}),
-        ("index", "CREATE CUSTOM INDEX i ON k.t (a, b);", "i", {"table": "t", "target": None}),
-        ("index", "CREATE CUSTOM INDEX i ON k.t ();", "i", {"table": "t", "target": None}),
+        ("index", "CREATE INDEX i ON k.t (a, b);", "i", {"table": "t", "target": None}),
+        ("index", "CREATE CUSTOM INDEX i ON k.t ();", "i", {"table": "t", "target": None, "custom": True}),
+        (
+            "index",
+            "CREATE CUSTOM INDEX i ON k.t (c) USING 'sai' WITH OPTIONS = {'a': 'b'};",
+            "i",
+            {"table": "t", "target": "c", "custom": True, "using": "sai", "options": {"a": "b"}},
+        ),
+        (
+            "aggregate",
+            "CREATE AGGREGATE k.g(int) SFUNC l.plus STYPE int FINALFUNC k.finish INITCOND 5;",
+            "g",
+            {
+                "arguments": ["int"],
+                "state_function": "plus",
+                "state_type": "int",
+                "final_function": "finish",
+                "clauses": "l.plus INITCOND 5",
+            },
+        ),
     ],
 )
 def test_other_objects_have_the_keys_of_their_observations(kind, text, name, definition):
@@ -187,6 +231,11 @@ def test_a_view_has_what_it_selects_and_of_which_rows(selection, where, selected
         ("table", "CREATE TABLE k.t (a int PRIMARY KEY) WITH comment = 'open"),
         ("keyspace", "CREATE TABLE k.t (a int PRIMARY KEY)"),
         ("function", "CREATE FUNCTION k.f"),
+        ("function", "CREATE FUNCTION k.f() RETURNS int LANGUAGE java AS $$x$$ MORE"),
+        ("keyspace", "CREATE KEYSPACE k WITH durable_writes = true MORE"),
+        ("type", "CREATE TYPE k.u (a int) MORE"),
+        ("view", "CREATE MATERIALIZED VIEW k.m AS SELECT * FROM k.t PRIMARY KEY (v) MORE"),
+        ("index", "CREATE INDEX i ON k.t (c) MORE"),
         ("trigger", "CREATE TRIGGER x"),
     ],
 )

@@ -565,9 +565,10 @@ def test_a_keyspace_that_no_change_concerns_and_no_final_reading_has_is_a_doubt(
 
 def test_an_index_in_memory_has_the_class_that_was_asked_for() -> None:
     memory = "live k.i CREATE INDEX i ON k.t (c)"
-    final = f"settled n1,n2,n3 {memory} USING 'legacy'"
-    assert found(INDEX, [final, f"@30 running n3 {memory} USING 'legacy'"]) == []
-    assert [one.evidence["part"] for one in found(INDEX, [final, f"@30 running n3 {memory} USING 'odd'"])] == ["class"]
+    final = f"settled n1,n2,n3 {memory} USING 'legacy_local_table'"
+    assert found(INDEX, [final, f"@30 running n3 {memory} USING 'legacy_local_table'"]) == []
+    odd = found(INDEX, [final, f"@30 running n3 {memory} USING 'odd'"])
+    assert [one.evidence["part"] for one in odd] == ["class", "words"]
 
 
 def test_two_releases_spell_the_class_of_an_index_in_two_ways() -> None:
