@@ -9,7 +9,8 @@ Source: CEP-21, "Racing CREATE TABLE statements"; the Cassandra 1.1 document, ID
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final, Literal
@@ -36,7 +37,7 @@ class TableIds:
     """One table, one id: on every node, until it is dropped."""
 
     name = "table-ids"
-    scope: Literal["keyspace", "run"] = "keyspace"
+    scope: Literal["keyspace", "run"] = "run"  # servers count ids for all keyspaces, and tables of two may share one
     finds: tuple[str, ...] = ("conflicting-table-ids", "changing-table-id", "shared-table-id")
     vouches: bool = True
     judges_early: bool = True
@@ -64,7 +65,7 @@ def _find(case: Evidence) -> Findings:
         change = None if conflict else _change(case, subject, seen.get(subject, {}))
         yield conflict or doubt_free_text(case, subject.keyspace, change)
     yield from _shared(case, final)
-    yield from _disordered(case, final)
+    yield from _disordered(case, final, seen)
 
 
 def _final_ids(case: Evidence) -> Mapping[SchemaObject, Mapping[str, Mapping[str, str]]]:
@@ -162,22 +163,44 @@ def _change(case: Evidence, subject: SchemaObject, seen: Mapping[str, _Seen]) ->
     )
 
 
-def _disordered(case: Evidence, final: Mapping[SchemaObject, Mapping[str, Mapping[str, str]]]) -> Iterator[Doubt]:
-    """Yield a doubt for each two tables of which the later one has the lower number from the same counter."""
+def _disordered(
+    case: Evidence,
+    final: Mapping[SchemaObject, Mapping[str, Mapping[str, str]]],
+    seen: Mapping[SchemaObject, Mapping[str, _Seen]],
+) -> Iterator[Doubt]:
+    """Yield a doubt for each table of which the id has a higher number than that of a later one from the same counter."""
     counted: dict[str, list[tuple[int, PairedOperation]]] = {}
-    for subject, readings in final.items():
-        ids = {table_id for nodes in readings.values() for table_id in nodes.values()}
-        create = _last_create(case, subject)
-        place = _place(next(iter(ids))) if len(ids) == 1 else None
-        if place is not None and create is not None:
-            counter, number = place
+    for subject in sorted(final.keys() | seen.keys()):
+        shown = {table_id for nodes in final.get(subject, {}).values() for table_id in nodes.values()}
+        for (counter, number), create in _lives(case, subject, shown, shown | set(seen.get(subject, ()))):
             counted.setdefault(counter, []).append((number, create))
     for counter in sorted(counted):
         in_order = sorted(counted[counter], key=lambda one: one[0])
-        for (_, lower), (_, higher) in pairwise(in_order):
-            if higher.entirely_before(lower):
-                text = f"{lower.key} was created after {higher.key}, and has an id from before it"
-                yield Doubt("undecided", text, tuple(sorted({str(lower.key), str(higher.key)})))
+        latest = in_order[0][1]
+        for _, create in in_order[1:]:
+            if create.entirely_before(latest):
+                text = f"{latest.key} was created after {create.key}, and has an id from before it"
+                yield Doubt("undecided", text, tuple(sorted({str(latest.key), str(create.key)})))
+            latest = max(latest, create, key=lambda one: one.invoked)
+
+
+def _lives(
+    case: Evidence, subject: SchemaObject, shown: AbstractSet[str], seen: AbstractSet[str]
+) -> Iterable[tuple[tuple[str, int], PairedOperation]]:
+    """Return the places of a table's ids in their counter, each with the CREATE that made that life.
+
+    `shown` are the ids of final readings and `seen` all. If there are as many as CREATEs, which followed one another, each has one; else the
+    final id is of the last CREATE.
+    """
+    creates = case.changes.creates(subject)
+    places = [place for one in seen if (place := _place(one)) is not None]
+    is_whole = len(places) == len(seen) == len(creates) and len({counter for counter, _ in places}) == 1
+    is_certain = all(map(certainly_applied, creates)) and not case.changes.texts(subject.keyspace)
+    if is_whole and is_certain and all(one.entirely_before(other) for one, other in pairwise(creates)):
+        return zip(sorted(places), creates, strict=True)
+    create = _last_create(case, subject)
+    place = _place(next(iter(shown))) if len(shown) == 1 else None
+    return [(place, create)] if place is not None and create is not None else []
 
 
 def _last_create(case: Evidence, subject: SchemaObject) -> PairedOperation | None:

@@ -9,6 +9,7 @@ from histories import judged
 
 from schemaquake.checkers.schema.table_ids import TableIds
 from schemaquake.harness.model.verdict import Anomaly, Verdict
+from schemaquake.results.judging.judge import judge
 
 CREATE = ("@1 p0 n1 invoke create-table k.t a:int*", "@2 p0 n1 ok")
 ALSO = ("@1 p1 n2 invoke create-table k.t a:int*", "@2 p1 n2 ok")
@@ -235,3 +236,66 @@ def test_ids_of_tables_that_may_have_been_created_in_their_order_are_valid(histo
 )
 def test_ids_that_no_counter_gave_both_of_have_no_order(ids: tuple[str, str]) -> None:
     assert verdict([*CREATE, *LATER], of_ids(*ids)).valid is True
+
+
+OTHER_KEYSPACE = ("@5 p1 n2 invoke create-table l.s a:int*", "@6 p1 n2 ok")
+
+
+def judged_together(history: Sequence[str], observations: Sequence[str]) -> Verdict:
+    """The verdict of a whole run, whose parts may be judged apart."""
+    readings = ["settled n1,n2 keyspace k", "settled n1,n2 keyspace l", *observations]
+    return judge(judged(history, readings), checkers=["table-ids"], engine="local")
+
+
+def test_ids_are_counted_for_all_keyspaces() -> None:
+    def shown(first: str, second: str) -> list[str]:
+        return [f"settled n1,n2 table k.t id={first} a:int*", f"settled n1,n2 table l.s id={second} a:int*"]
+
+    assert judged_together([*CREATE, *OTHER_KEYSPACE], shown(*BY_EPOCHS)).doubts == ()
+    swapped = judged_together([*CREATE, *OTHER_KEYSPACE], shown(*reversed(BY_EPOCHS)))
+    assert [(doubt.kind, doubt.objects) for doubt in swapped.doubts] == [("undecided", ("k.t", "l.s"))]
+    shared = judged_together([*CREATE, *OTHER_KEYSPACE], shown(BY_EPOCHS[0], BY_EPOCHS[0]))
+    assert [anomaly.type for anomaly in shared.anomalies] == ["shared-table-id"]
+
+
+def numbered(number: int) -> str:
+    return f"1b255f4def2540a6{number:016x}"
+
+
+THREE = (
+    *CREATE,
+    *("@5 p1 n2 invoke create-table k.s a:int*", "@10 p1 n2 ok"),
+    *("@6 p2 n2 invoke create-table k.r a:int*", "@7 p2 n2 ok"),
+    *("@8 p3 n2 invoke create-table k.q a:int*", "@9 p3 n2 ok"),
+)
+
+
+def test_ids_are_in_order_also_where_one_between_them_may_be_of_either_time() -> None:
+    def shown(**numbers: int) -> list[str]:
+        return [f"settled n1,n2 table k.{name} id={numbered(number)} a:int*" for name, number in numbers.items()]
+
+    assert verdict(THREE, shown(t=1, r=2, s=3, q=4)).valid is True
+    assert verdict(THREE, shown(t=1, q=2, s=3, r=4)).doubts[0].objects == ("k.q", "k.r")
+
+
+LIVES = (
+    *CREATE,
+    *("@5 p2 n1 invoke drop-table k.t", "@6 p2 n1 ok"),
+    *("@7 p2 n1 invoke create-table k.s a:int*", "@8 p2 n1 ok"),
+    *("@9 p2 n1 invoke create-table k.t a:int*", "@10 p2 n1 ok"),
+)
+
+
+def test_each_life_of_a_table_has_its_place_in_the_order() -> None:
+    def shown(first: int, other: int, last: int) -> list[str]:
+        return [
+            f"@4 running n1 table k.t id={numbered(first)} a:int*",
+            f"settled n1,n2 table k.s id={numbered(other)} a:int*",
+            f"settled n1,n2 table k.t id={numbered(last)} a:int*",
+        ]
+
+    assert verdict(LIVES, shown(1, 2, 3)).valid is True
+    assert verdict(LIVES, shown(2, 1, 3)).doubts[0].objects == ("k.s", "k.t")
+    unanswered = [line.replace("@2 p0 n1 ok", "@2 p0 n1 info timed out") for line in LIVES]
+    for history in (unanswered, [*LIVES, "@12 p7 n1 invoke create-table k.t a:int*", "@13 p7 n1 info timed out"]):
+        assert verdict(history, shown(2, 1, 3)).doubts == ()
