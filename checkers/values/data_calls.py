@@ -20,9 +20,10 @@ from schemaquake.checkers.evidence.operations import READ_LEVELS, PairedOperatio
 from schemaquake.checkers.quorum.centers import Asked, list_placements, meet, read_locations
 from schemaquake.checkers.quorum.levels import share_a_replica
 from schemaquake.checkers.quorum.operations import find_replication_factors
+from schemaquake.harness.model.operation import NEMESIS
 from schemaquake.harness.model.records import keyspace_of, plain
 
-__all__ = ["Levels", "ReadKind", "group_calls_by_key", "list_answered", "list_objects"]
+__all__ = ["Levels", "ReadKind", "group_calls_by_key", "list_answered", "list_objects", "list_reads_alone"]
 
 
 class ReadKind(NamedTuple):
@@ -194,6 +195,16 @@ def group_calls_by_key(
     for operation in operations(events):
         found.setdefault(operation.key, []).append(operation)
     return {key: calls for key, calls in found.items() if any(call.f in defining for call in calls)}
+
+
+def list_reads_alone(history: pa.Table) -> Mapping[str | None, Sequence[PairedOperation]]:
+    """Group the answered reads (`f` is `read`) of keys for which nothing else was asked. Raises HistoryError."""
+    events = history.filter(pc.not_equal(plain(history.select(["process"]))["process"], NEMESIS))
+    names = plain(events.select(["f"]))["f"]
+    others = pc.unique(plain(events.filter(pc.not_equal(names, "read")).select(["key"]))["key"])
+    grouped = group_calls_by_key(events, ("read",), defining=("read",))
+    written = set(others.to_pylist())
+    return {key: list_answered(calls, "read") for key, calls in grouped.items() if key not in written}
 
 
 def list_answered(calls: Sequence[PairedOperation], f: str) -> list[PairedOperation]:

@@ -8,6 +8,7 @@ every element whose add was acknowledged before it began. A late element that on
 doubt: that read repaired what it asked. A read *owes* an element if its level shares a replica with that of the element's
 acknowledged add, or with an earlier read that shows it; where reads do not say their levels, each owes all that was known before. A late element, and
 no lost one, is a doubt where a disk that was taken away explains it, or a change of the replication factor that was asked for before the read ended.
+What is read of a key that nothing but reads asked for is a doubt, too: its additions are not in the history.
 Source: CASSANDRA-12126 and the set tests of the field (Kingsbury).
 
 | an element is | if |
@@ -32,6 +33,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import orjson
+import pyarrow as pa
 
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.operation_lines import OperationLines, shortened
@@ -40,7 +42,14 @@ from schemaquake.checkers.findings.argument import Argument, label
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.findings.tally import Tally
-from schemaquake.checkers.values.data_calls import Levels, ReadKind, group_calls_by_key, list_answered, list_objects
+from schemaquake.checkers.values.data_calls import (
+    Levels,
+    ReadKind,
+    group_calls_by_key,
+    list_answered,
+    list_objects,
+    list_reads_alone,
+)
 from schemaquake.harness.counts import counted
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import Records
@@ -73,11 +82,14 @@ class SetFull:
             for key, calls in group_calls_by_key(records.history, ("add", "read"), defining=("add",)).items()
             if _is_set(calls)
         }
+        unwritten = [] if self.fresh else list(_find_unwritten(records.history))
         if not sets:
-            return Verdict.unknown(self.name, Doubt("nothing-to-judge", "no set was added to and read"))
+            nothing = Doubt("nothing-to-judge", "no set was added to and read")
+            return Verdict.unknown(self.name, *(unwritten or [nothing]))
         operations = OperationLines(records.history)
         levels = Levels(Evidence.of(records))
         tally = Tally(self.name)
+        tally.doubt(*unwritten)
         unread: list[str] = []
         never_read = 0
         stats: Counter[str] = Counter()
@@ -109,6 +121,15 @@ def _is_set(calls: Sequence[PairedOperation]) -> bool:
     """Check that the reads of this key are not mostly integers: a counter has `add` and `read`, too."""
     answers = [read.value for read in list_answered(calls, "read")]
     return 2 * sum(type(value) is int for value in answers) <= sum(value is not None for value in answers)
+
+
+def _find_unwritten(history: pa.Table) -> Iterator[Doubt]:
+    """Yield a doubt for each key of which reads list elements, or a sum, although nothing was ever asked for but these reads."""
+    for key, reads in list_reads_alone(history).items():
+        shown = next((read for read in reads if isinstance(read.value, list | int) and read.value), None)
+        if shown is not None:
+            text = f"op {shown.index} read {shortened(_json(shown.value))}, and no operation wrote anything there"
+            yield Doubt("undecided", text, list_objects(key))
 
 
 def _is_listing(value: JSON) -> bool:
