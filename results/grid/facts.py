@@ -3,7 +3,8 @@
 A race counts if it began and its cluster still took schema changes. Where nothing but consequences is seen of a race, on a
 cluster on which an earlier race left definitions that no node can load, that race is in doubt and is raced again: its node may
 have stopped to apply schema changes before. So is every race of a cluster whose schema versions still differed after the setup: what it
-raced with is not known. An anomaly that names nothing but a canary says so of its cluster, not of the last race.
+raced with is not known. An anomaly that names nothing but a canary says so of its cluster, not of the last race: if a node did not
+know canaries, and no race left what stops a node, races that lack the same on a node are in doubt, too.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ __all__ = [
     "Symptom",
     "begun_alike",
     "facts_of",
+    "is_behind",
     "is_divided",
     "outlived",
     "refused",
@@ -58,6 +60,9 @@ __all__ = [
 _LAST_PHASE: Final = "final-restarted"
 _SILENT: Final = "undecided: nodes gave no answers about tables of several races on its cluster"
 _NODE_DIED: Final = "undecided: a node of its cluster ended while it raced, or just after"
+_BEHIND: Final = frozenset({"invisible-change", "vanished-object"})
+"""What is seen of a node that applies no schema changes any more."""
+_STOPPED: Final = "a node of its cluster applied no schema changes any more, for no reason that a race shows"
 _NEVER_RESTARTED: Final = "unread: no node of its cluster started again"
 _EXPLANATION_MOST: Final = 1500
 _DOUBT_MOST: Final = 200
@@ -178,7 +183,12 @@ def facts_of(finished: FinishedRun, *, folder: str, seconds: float) -> BatchFact
     blamed = any(one.type == "node-died" for one in anomalies_of(finished.verdict))
     alive = outlived(races, deaths=len(notes.deaths), blamed=blamed, at_once=at_once)
     decided = seen_again(
-        without_consequences(list(alive), at_once=at_once, divided=is_divided(chain(at_large, *found.values()))),
+        without_consequences(
+            list(alive),
+            at_once=at_once,
+            divided=is_divided(chain(at_large, *found.values())),
+            behind=is_behind(at_large),
+        ),
         started=finished.plan.restart == "none" or any(phase.name == _LAST_PHASE for phase in summary.phases),
     )
     return BatchFacts(
@@ -247,6 +257,11 @@ def is_divided(shown: Iterable[Anomaly | Symptom]) -> bool:
     return any(one.type == "schema-disagreement" for one in shown)
 
 
+def is_behind(at_large: Iterable[Anomaly | Symptom]) -> bool:
+    """Tell if a node applied no schema changes any more, by what it lacked of objects that belong to no race: canaries."""
+    return any(one.type in _BEHIND for one in at_large)
+
+
 @cache
 def _seen_elsewhere(*, divided: bool) -> frozenset[str]:
     """List what an anomaly that stops a node's changes may show in other keyspaces; `divided`: nodes no longer merge what others have."""
@@ -254,21 +269,27 @@ def _seen_elsewhere(*, divided: bool) -> frozenset[str]:
     return frozenset(name for name, known in CATALOGUE.items() if known.elsewhere in ways)
 
 
-def without_consequences(races: Sequence[RaceFacts], *, at_once: int = 1, divided: bool = False) -> Iterator[RaceFacts]:
-    """Put in doubt each race that shows nothing but what another race may have brought over its cluster.
+def without_consequences(
+    races: Sequence[RaceFacts], *, at_once: int = 1, divided: bool = False, behind: bool = False
+) -> Iterator[RaceFacts]:
+    """Put in doubt each race that shows nothing but what another race, or its cluster, may have brought over it.
 
     `races` are those of one cluster, in the order in which they began, so many at a time. An earlier race may have brought it, and so may
     any other of the same round. `divided` is True if nodes still had different schemas in the end: they may no longer have merged each
-    other's changes.
+    other's changes. `behind` is True if a node had stopped to apply changes: if no race explains that, any race may have met it,
+    but for those that are known to do what they did.
     """
     spreads = _FOLLOWS | _seen_elsewhere(divided=divided)
+    may_lack = _seen_elsewhere(divided=divided) - _seen_elsewhere(divided=False)
     types = [{symptom.type for symptom in race.symptoms} for race in races]
     poisonous = [place for place, shown in enumerate(types) if any(map(halts_changes, shown))]
     for place, (race, shown) in enumerate(zip(races, types, strict=True)):
         others = [other for other in poisonous if other != place and other // at_once <= place // at_once]
-        if others and shown - _FOLLOWS and shown <= spreads:
-            culprit = races[others[0]].cell
-            doubt = f"undecided: {', '.join(sorted(shown))}, but {culprit} left what nodes cannot load on this cluster"
+        is_known = race.finding is not None and race.finding.known
+        is_met = behind and not (poisonous or is_known) and shown <= _FOLLOWS | _BEHIND | may_lack
+        if (is_met or (others and shown <= spreads)) and shown - _FOLLOWS:
+            why = f"{races[others[0]].cell} left what nodes cannot load on this cluster" if others else _STOPPED
+            doubt = f"undecided: {', '.join(sorted(shown))}, but {why}"
             yield replace(race, symptoms=(), finding=None, doubts=(*race.doubts, doubt))
         else:
             yield race

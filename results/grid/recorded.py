@@ -17,7 +17,7 @@ import pyarrow as pa
 from schemaquake.harness.errors import HistoryError
 from schemaquake.results.findings.cause import Cause, read_design
 from schemaquake.results.findings.known import KnownFinding, known_findings
-from schemaquake.results.grid.facts import BatchFacts, RaceFacts, is_divided, without_consequences
+from schemaquake.results.grid.facts import BatchFacts, RaceFacts, is_behind, is_divided, without_consequences
 from schemaquake.results.grid.folder import DoneBatch
 from schemaquake.results.grid.plan import Batch
 from schemaquake.results.store.store import read_table, write_table
@@ -163,5 +163,5 @@ def decided_anew(done: DoneBatch) -> DoneBatch:
     # Which races were one round is not recorded; those under a cut are.
     at_once = len(races) if done.unit.mode == "partition" else 1
     divided = is_divided(chain(done.facts.at_large, *(race.symptoms for race in races)))
-    decided = without_consequences(races, at_once=at_once, divided=divided)
+    decided = without_consequences(races, at_once=at_once, divided=divided, behind=is_behind(done.facts.at_large))
     return replace(done, facts=replace(done.facts, races=tuple(decided)))

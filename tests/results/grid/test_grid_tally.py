@@ -14,6 +14,7 @@ from schemaquake.results.grid.facts import (
     FoundCause,
     RaceFacts,
     begun_alike,
+    is_behind,
     outlived,
     seen_again,
     without_consequences,
@@ -193,6 +194,41 @@ def test_where_nodes_no_longer_merge_what_others_have_a_change_of_one_side_decid
     own = [races[0], race(TABLE, "resurrected-object", "dangling-type")]
     assert list(without_consequences(own, divided=True)) == own, "a type is left dangling by the race itself"
     assert list(without_consequences(races[1:], divided=True)) == races[1:], "nobody else is to blame"
+
+
+@pytest.mark.parametrize(
+    ("shown", "decided"),
+    [
+        (["lost-option", "non-linearizable-ddl"], False),
+        (["invisible-change"], False),
+        (["lost-field", "older-sighting"], False),
+        (["lost-option", "dangling-type"], True),  # which halts changes itself
+        (["lost-rows"], True),
+        (["unreadable-table"], True),  # a node that is behind lacks the table, too
+        (["non-linearizable-ddl"], True),
+        ([], True),
+    ],
+)
+def test_where_a_node_stopped_to_apply_changes_a_race_that_lacks_its_own_there_is_in_doubt(
+    shown: list[str], *, decided: bool
+) -> None:
+    """As on 5.0.9 after CREATE MATERIALIZED VIEW, without any race: canaries of later races were unknown to that node, too."""
+    races = [race(TYPE, *shown), race(TABLE)]
+    assert is_behind([symptom("invisible-change"), symptom("schema-disagreement")])
+    assert not is_behind([symptom("node-will-not-start"), symptom("unexpected-log-error")])
+    assert list(without_consequences(races, divided=True)) == races, "nothing is known of canaries"
+    first, second = without_consequences(races, divided=True, behind=True)
+    assert (first == races[0]) == decided
+    assert decided or (not first.symptoms and "applied no schema changes any more" in first.doubts[-1])
+    assert second == races[1]
+
+
+def test_neither_a_race_that_is_known_to_do_so_nor_one_beside_another_cause_is_in_doubt() -> None:
+    known = [race(TYPE, "lost-option", finding=KNOWN), race(TABLE, "lost-option", finding=NEWS)]
+    first, second = without_consequences(known, divided=True, behind=True)
+    assert (first == known[0], second == known[1]) == (True, False)
+    caused = [race(TABLE, "lost-option"), race(TYPE, "bad-primary-key")]
+    assert list(without_consequences(caused, divided=True, behind=True)) == caused
 
 
 def test_a_race_of_a_cluster_that_never_started_again_is_decided_only_if_it_broke() -> None:
