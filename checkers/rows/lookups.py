@@ -9,7 +9,7 @@ phases at ALL against the reads of the table in the same phase. A row must be in
   a column that it is on; one of unknown outcome leaves a doubt, until a final reading decides it;
 - both had been acknowledged long enough ago: an index of a few rows is built within ten seconds, a view within thirty.
 
-Finds: `missing-from-index`, `missing-from-view`. Doubts are a row that is missing earlier than that, one whose INSERT was never answered
+Finds: `missing-from-index`, `missing-from-view`. Doubts are a row that is missing earlier than that, or in a view after an operation took a disk away, one whose INSERT was never answered
 although an earlier read of the table at ALL shows it, and a lookup that was not answered.
 Source: CASSANDRA-13004 and 8272 (answers of an index), 13737 (a view without its table), the seeds' "no acknowledged write is lost".
 """
@@ -53,6 +53,8 @@ class _Missing:
     insert: PairedOperation
     lookup: PairedOperation
     shown_by: PairedOperation
+    lost: tuple[Cause, ...]
+    """The operations that may have taken its last copy away."""
 
 
 def find_unlisted(rows: TableRows, operations: RowOperations, phases: Sequence[str]) -> Iterator[Anomaly | Doubt]:
@@ -122,7 +124,13 @@ def _judge(
         yield Doubt("unread", text, (rows.table.key,))
     answered = [lookup for lookup in lookups if lookup.type == "ok"]
     due = [insert for insert in rows.due(phase) if _writes_alone(rows, insert)]
-    missing = [one for lookup in answered for one in _missing(rows, lookup, phase, due)]
+    absent = [one for lookup in answered for one in _missing(rows, lookup, phase, due)]
+    excused = [one for one in absent if one.lost]
+    if excused:
+        causes = name_operations(cause.index for one in excused for cause in one.lost)
+        text = f"{phase_text(phase)} {kind} {through.subject.key} did not find {counted(len(excused), 'row')}, and {causes} took disks away"
+        yield Doubt("undecided", text, (rows.table.key,))
+    missing = [one for one in absent if not one.lost]
     late = [one for one in missing if _since(create, one) >= _BUILT_WITHIN_S[kind] * S]
     proven = [one for one in late if not _open_removals(rows, through, create, one.lookup)]
     if proven:
@@ -173,21 +181,20 @@ def _missing(
         if not columns or any(one.keys() >= set(columns) and freeze_columns(one, columns) == wanted for one in shown):
             continue
         cells = [column for column in where if column not in key]
-        if any(rows.may_be_dropped(cell, insert) for cell in cells) or _find_causes(rows, lookup, insert, phase):
+        if any(rows.may_be_dropped(cell, insert) for cell in cells) or rows.find_doubtful(insert, phase):
             continue
         read = _shown_by_key(rows, insert, where, phase)
         if read is not None and (insert.type == "ok" or read.entirely_before(lookup)):
-            yield _Missing(insert, lookup, read)
+            yield _Missing(insert, lookup, read, tuple(_find_lost_disks(rows, lookup, insert)))
 
 
-def _find_causes(rows: TableRows, lookup: PairedOperation, insert: PairedOperation, phase: str) -> Sequence[Cause]:
-    """Return the operations that may be why a lookup does not list a row.
+def _find_lost_disks(rows: TableRows, lookup: PairedOperation, insert: PairedOperation) -> Sequence[Cause]:
+    """Return the operations that may have taken away the last copy of a row that a view lacks; an index is where its rows are.
 
-    Rows of a view are sent by each replica of its table to one of its own: one disk may have had the last of both.
+    Each replica of a table sends a row of a view to one replica of the view, so that one disk may have had the last of both.
     """
     through = looked_up(lookup)
-    is_index = through is not None and through.subject.kind == "index"
-    return [*rows.find_doubtful(insert, phase), *(() if is_index else rows.list_disks_lost(insert, lookup))]
+    return rows.list_disks_lost(insert, lookup) if through is not None and through.subject.kind == "view" else ()
 
 
 def _shown_by_key(

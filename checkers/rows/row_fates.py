@@ -363,8 +363,10 @@ class TableRows:
         """Check whether disks were taken away that may have had all copies of a write that a read at a level that binds it had to meet."""
         losses, ends = self.evidence.notes.losses, read.completed or read.invoked
         lost = losses.around(write.invoked, write.invoked).lost_until(losses.around(ends, ends))
+        if not lost:
+            return False
         asked = self._replicas // 2 + 1 if consistency_of(read) in _QUORUMS - {"ALL"} else self._replicas
-        return lost > 0 and self._copies(write) - lost + asked <= max(self._replicas, 1)
+        return self._copies(write) - lost + asked <= max(self._replicas, 1)
 
     def _find_dated_later(self, insert: PairedOperation) -> Sequence[PairedOperation]:
         """Return earlier deletes of this row's key that skewed clocks may have given the later timestamp."""

@@ -324,3 +324,41 @@ def test_one_answer_lists_a_batch_once(level: str) -> None:
     verdict = judge(*both, *whole, again)
     assert types(verdict) == ["repeated-rows"]
     assert "batch 1 is more than once in k.b" in verdict.anomalies[0].explanation
+
+
+def test_it_vouches() -> None:
+    assert BatchAtomicity().vouches
+
+
+@pytest.mark.parametrize(
+    ("events", "missing"),
+    [([batch(1)], "table of batches was read"), ([read_all(20, [], [], [])], "batch was written")],
+)
+def test_what_is_lacking_is_named(events: list[list[dict[str, Any]]], missing: str) -> None:
+    assert [doubt.text for doubt in judge(*events).doubts] == [f"no {missing}"]
+
+
+def replicated(count: int, f: str = "alter-keyspace") -> list[dict[str, Any]]:
+    return operation(0, 0.2, 0.3, f, "k", {"replication": {"class": "S", "replication_factor": count}}, None)
+
+
+def test_by_several_replication_factors_or_none_nothing_is_decided() -> None:
+    lost = [*batch(1), *read_all(20, [], [], [])]
+    assert types(judge(replicated(3), lost)) == ["lost-batch"]
+    for verdict in (judge(replicated(2), lost), BatchAtomicity().check(Records.of(table(lost)), limit_s=10)):
+        assert (verdict.valid, [doubt.kind for doubt in verdict.doubts]) == ("unknown", ["undecided"])
+        assert "replication factor" in verdict.doubts[0].text
+
+
+def test_batches_are_counted_by_their_outcomes() -> None:
+    kinds = ["ok", "info", "info", "fail", "fail", "fail"]
+    verdict = judge(*(batch(number, kind) for number, kind in enumerate(kinds, 1)), read_all(20, [1], [1], [1]))
+    assert [verdict.figures[name] for name in ("batches", "acknowledged", "of_unknown_outcome")] == [6, 1, 2]
+
+
+def test_any_client_may_write_a_batch_and_the_conductor_writes_none() -> None:
+    assert judge(batch(0), read_all(20, [0], [0], [0])).valid is True
+    value = {"id": 9, "tables": list(TABLES), "consistency": "QUORUM"}
+    own = operation(-1, 1, 1.5, "batch", "k", value, value)
+    assert types(judge(batch(1), own, read_all(20, [1], [1], [1]))) == []
+    assert types(judge(batch(1), own, read_all(20, [1, 9], [1, 9], [1, 9]))) == ["unwritten-value"]

@@ -276,6 +276,10 @@ def removed(at: int) -> list[str]:
 def test_a_disk_that_was_taken_away_may_have_had_a_view_s_rows_and_an_index_is_where_its_rows_are(kind: str) -> None:
     lost = judge(kind, insert(), removed(20), read(ROW), lookup(kind))
     assert found(lost) == ([] if kind == "view" else ["missing-from-index"])
+    assert lost.valid == ("unknown" if kind == "view" else False)
+    assert judge(kind, insert(), removed(20), read(ROW), lookup(kind, ROW)).valid is True
+    both = judge(kind, insert(), removed(20), insert(30, k=2), read(ROW, {"k": 2, "c": 7}), lookup(kind))
+    assert [one.evidence["missing"] for one in both.anomalies] == ([1] if kind == "view" else [2])
     for none in ([removed(7), insert()], [insert()]):
         assert found(judge(kind, *none, read(ROW), lookup(kind))) == [f"missing-from-{kind}"]
     late = judge(kind, insert(), read(ROW), lookup(kind), removed(LATE + 50))
