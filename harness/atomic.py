@@ -9,17 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from schemaquake.harness.errors import PlanError
-
-__all__ = ["make_wanted_folder", "replacing", "write_bytes"]
-
-
-def make_wanted_folder(path: Path) -> None:
-    """Make a folder that the user named, with those above it, unless it is there. Raises PlanError if that fails."""
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise PlanError(f"cannot make the folder {path}: {error.strerror or error}") from error
+__all__ = ["replacing", "write_bytes"]
 
 
 @contextmanager

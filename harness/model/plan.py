@@ -17,6 +17,7 @@ import schemaquake
 from schemaquake.harness.errors import DamagedFile, HistoryError, PlanError
 from schemaquake.harness.model.context import Context
 from schemaquake.harness.model.options import CheckedOptions, Configurable, configured, declared
+from schemaquake.harness.named_folders import why_no_folder
 from schemaquake.harness.registry import load
 from schemaquake.harness.sealed_json import load_sealed
 
@@ -301,11 +302,11 @@ class Plan:
         path = folder / "plan.json"
         try:
             document = load_sealed(path.read_bytes(), keep_going=keep_going)
-        except FileNotFoundError as error:
-            why = "it has no plan.json" if folder.exists() else "there is no such folder"
-            raise HistoryError(f"{folder} is not a run's folder: {why}") from error
-        except NotADirectoryError as error:
-            raise HistoryError(f"{folder} is not a run's folder: it is a file") from error
+        except OSError as error:
+            why = why_no_folder(folder)
+            if why is None and not isinstance(error, FileNotFoundError):
+                raise
+            raise HistoryError(f"{folder} is not a run's folder: {why or 'it has no plan.json'}") from error
         except ValueError as error:
             raise DamagedFile(f"{path} is damaged: {error}", path) from error
         if not isinstance(document, dict):

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from schemaquake.harness.errors import PlanError
 from schemaquake.harness.model.plan import Plan
-from schemaquake.results.runs.option_lists import named_values
+from schemaquake.results.runs.option_lists import first_repeated, named_values
 from schemaquake.results.store.progress import plan_values
 from schemaquake.workloads.races.options import Mode
 
@@ -90,8 +90,8 @@ class GridPlan:
             (not self.systems, "no system: name at least one with --system"),
             (not self.modes, "no mode: name at least one with --mode"),
             (not self.cells, "no cells: name some with --cells, or leave it out for all"),
-            (len(set(self.systems)) < len(self.systems), "a system is given twice"),
-            (len(set(self.modes)) < len(self.modes), "a mode is given twice"),
+            (first_repeated(self.systems) is not None, f"--system {first_repeated(self.systems)} is given twice"),
+            (first_repeated(self.modes) is not None, f"--mode {first_repeated(self.modes)} is given twice"),
             (self.tries < 1, f"--tries must be at least 1, not {self.tries}"),
             (
                 self.within is not None and not 0 < self.within < 0.5,

@@ -20,7 +20,8 @@ from schemaquake.results.findings.known import KnownFinding, known_findings
 from schemaquake.results.grid.facts import BatchFacts, RaceFacts, is_behind, is_divided, without_consequences
 from schemaquake.results.grid.folder import DoneBatch
 from schemaquake.results.grid.plan import Batch
-from schemaquake.results.store.store import read_table, write_table
+from schemaquake.results.store.named_tables import read_named_table
+from schemaquake.results.store.store import write_table
 
 __all__ = ["BATCHES", "decided_anew", "distinct", "read_batches", "renumbered", "with_newest_findings", "write_batches"]
 
@@ -72,11 +73,11 @@ def write_batches(path: Path, done: Iterable[DoneBatch]) -> None:
 
 def read_batches(path: Path) -> list[DoneBatch]:
     """Read what `write_batches` wrote, numbered from 0. Raises HistoryError for a file that is none, or missing."""
+    rows = read_named_table(
+        path, BATCHES, of="batches of a grid", usual="the batches.parquet of a grid", needs=_OF_THE_BATCH
+    ).to_pylist()
     try:
-        rows = read_table(path, BATCHES).to_pylist()
         return list(renumbered(_batch(row) for row in rows))
-    except FileNotFoundError as error:
-        raise HistoryError(f"there are no batches of a grid in {path}") from error
     except (KeyError, TypeError) as error:
         raise HistoryError(f"{path} has no batches of a grid: {error}") from error
 

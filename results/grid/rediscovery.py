@@ -27,7 +27,8 @@ from schemaquake.results.findings.shapes import Shape
 from schemaquake.results.grid.tally import CELLS, State
 from schemaquake.results.report.markdown import code_span, escaped
 from schemaquake.results.report.material import anomalies_of
-from schemaquake.results.store.store import Store, read_table
+from schemaquake.results.store.named_tables import read_named_table
+from schemaquake.results.store.store import Store
 from schemaquake.results.summary.summarise import read_summary
 from schemaquake.results.tables.meetings import tabulate_meetings
 from schemaquake.results.wording import counted
@@ -67,6 +68,7 @@ _CELLS: Final = pa.schema(
         for name in ("system", "mode", "cell", "first", "second", "state", "broken", "tried", "anomalies")
     ]
 )
+_NEEDED: Final = ("system", "mode", "cell", "first", "second")
 _OF_STATES: Final[Mapping[State, Answer]] = {"unknown": "undecided", "held": "held", "refused": "held"}
 
 Pair: TypeAlias = tuple[str, str]
@@ -180,11 +182,15 @@ def read_known_races(path: Path | None = None) -> Sequence[KnownRace]:
             if path is None
             else read_named_text(path)
         )
-        return [_read_entry(entry) for entry in tomllib.loads(text)["race"]]
+        entries = tomllib.loads(text).get("race")
+        if not entries:
+            raise PlanError(f"{path} is no list of races: it has no [[race]]")
+        return [_read_entry(entry) for entry in entries]
     except OSError as error:
         raise PlanError(f"cannot read the list of races {path}: {error.strerror}") from error
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise PlanError(f"{path} is no list of races: {type(error).__name__}: {error}") from error
+        lack = f"a race lacks {error}" if isinstance(error, KeyError) else str(error)
+        raise PlanError(f"{path} is no list of races: {lack}") from error
 
 
 def rediscover(races: Sequence[KnownRace], places: Iterable[Path]) -> Rediscovery:
@@ -196,12 +202,25 @@ def rediscover(races: Sequence[KnownRace], places: Iterable[Path]) -> Rediscover
     for place in places:
         table = place if place.suffix == ".parquet" else place / "cells.parquet"
         if table.exists():
-            _ask_cells(found, read_table(table, _CELLS).to_pylist())
+            rows = read_named_table(
+                table, _CELLS, of="cells of a grid", usual="the cells.parquet of a grid", needs=_NEEDED
+            )
+            _refuse_other_statements(table, rows)
+            _ask_cells(found, rows.to_pylist())
         elif (place / "plan.json").exists():
             _ask_run(found, Store(place))
         else:
             raise HistoryError(f"{place} is neither the folder of a grid or of a run, nor a table of cells")
     return found
+
+
+def _refuse_other_statements(path: Path, rows: pa.Table) -> None:
+    """Raise HistoryError for a table of a grid that had other statements than this version has."""
+    for name in (name for column in ("first", "second") for name in rows[column].unique().to_pylist()):
+        if name not in _kinds():
+            raise HistoryError(
+                f'{path} is of a grid of another version of Schemaquake: this one has no statement "{name}". Race the grid again'
+            )
 
 
 def _ask_cells(found: Rediscovery, rows: Iterable[Mapping[str, Any]]) -> None:

@@ -34,7 +34,7 @@ class MatrixFolder(ProgressFolder):
     """The folder of one matrix."""
 
     PLAN = "matrix.json"
-    TITLE = "a matrix' folder"
+    TITLE = "the folder of a matrix"
     WORK = "matrix"
 
     @classmethod

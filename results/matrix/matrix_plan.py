@@ -20,7 +20,7 @@ from schemaquake.harness.errors import PlanError
 from schemaquake.harness.model.options import written
 from schemaquake.harness.model.plan import Plan, RestartMode
 from schemaquake.harness.registry import load, names
-from schemaquake.results.runs.option_lists import with_shorthands
+from schemaquake.results.runs.option_lists import first_repeated, with_shorthands
 from schemaquake.results.store.progress import plan_values
 from schemaquake.results.summary.cell import condition_name
 from schemaquake.results.summary.run_summary import CONTROL
@@ -123,10 +123,13 @@ class MatrixPlan:
         for objection, sentence in (
             (not self.systems, "no system: name at least one with --system, or ask for --quick or --full"),
             (not self.workloads, "no workload: name at least one with --workload (schemaquake list workloads)"),
-            (not 0 < self.confidence <= 0.5, f"--confidence must be between 0 and 0.5, not {self.confidence:g}"),
+            (not 0 < self.confidence <= 0.5, f"--confidence must be above 0 and at most 0.5, not {self.confidence:g}"),
             (self.tries_max < 1, f"--tries-max must be at least 1, not {self.tries_max}"),
-            (len(set(self.systems)) < len(self.systems), "a system is given twice"),
-            (len(set(self.workloads)) < len(self.workloads), "a workload is given twice"),
+            (first_repeated(self.systems) is not None, f"--system {first_repeated(self.systems)} is given twice"),
+            (
+                first_repeated(self.workloads) is not None,
+                f"--workload {first_repeated(self.workloads)} is given twice",
+            ),
             (
                 CONTROL in {one.mode for one in self.conditions},
                 f"mode {CONTROL} is the control; use --controls instead",

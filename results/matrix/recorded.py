@@ -18,7 +18,8 @@ from schemaquake.harness.model.plan import Plan
 from schemaquake.results.matrix.facts import RunFacts
 from schemaquake.results.matrix.matrix_folder import Done, parse_unit, unit_document
 from schemaquake.results.matrix.matrix_plan import MatrixPlan
-from schemaquake.results.store.store import read_table, write_table
+from schemaquake.results.store.named_tables import read_named_table
+from schemaquake.results.store.store import write_table
 
 __all__ = ["RUNS", "fitting", "read_runs", "write_runs"]
 
@@ -33,6 +34,7 @@ RUNS: Final = pa.schema(
 )
 """The table of recorded runs. The last three columns are JSON."""
 
+_NEEDED: Final = ("unit", "plan", "facts")
 _FREE: Final = ("seed", "schemaquake_version")
 """Fields in which the plan of an earlier run may differ from that of the run it stands for."""
 
@@ -44,10 +46,11 @@ def write_runs(path: Path, recorded: Iterable[tuple[Done, Plan]]) -> None:
 
 def read_runs(path: Path) -> list[tuple[Done, Plan]]:
     """Read what `write_runs` wrote. Raises HistoryError for a file that is missing, or has no runs of a matrix."""
+    rows = read_named_table(
+        path, RUNS, of="runs of a matrix", usual="the runs.parquet of a matrix", needs=_NEEDED
+    ).to_pylist()
     try:
-        return [_recorded(row) for row in read_table(path, RUNS).to_pylist()]
-    except FileNotFoundError as error:
-        raise HistoryError(f"there are no runs of a matrix in {path}") from error
+        return [_recorded(row) for row in rows]
     except (AttributeError, KeyError, TypeError, ValueError, PlanError) as error:
         raise HistoryError(f"{path} has no runs of a matrix: {error}") from error
 

@@ -13,11 +13,12 @@ from typing import Any, Final
 
 from rich.console import Console
 
-from schemaquake.harness.atomic import make_wanted_folder, write_bytes
+from schemaquake.harness.atomic import write_bytes
 from schemaquake.harness.console import stderr
 from schemaquake.harness.errors import ExitCode, SchemaquakeError
 from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.verdict import combine
+from schemaquake.harness.named_folders import make_wanted_folder
 from schemaquake.results.report.comparison import (
     ComparedRun,
     Comparison,

@@ -10,6 +10,7 @@ from schemaquake.harness.registry import load
 
 __all__ = [
     "declared_names",
+    "first_repeated",
     "named_values",
     "refuse_below",
     "refuse_engine",
@@ -23,6 +24,11 @@ __all__ = [
 def split(text: str) -> tuple[str, ...]:
     """Split at commas and strip blanks; empty parts are left out."""
     return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def first_repeated(values: Sequence[str]) -> str | None:
+    """Return the first of some values that stands among those before it, or None."""
+    return next((value for place, value in enumerate(values) if value in values[:place]), None)
 
 
 def named_values(entries: Iterable[str]) -> dict[str, str]:

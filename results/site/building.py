@@ -16,8 +16,8 @@ import orjson
 
 import schemaquake
 from schemaquake.checkers.findings.catalogue import CATALOGUE, prominence_of
-from schemaquake.harness.atomic import make_wanted_folder
 from schemaquake.harness.errors import PlanError
+from schemaquake.harness.named_folders import make_wanted_folder, why_no_folder
 from schemaquake.results.corpus.reading import is_corpus
 from schemaquake.results.findings.curation import NOTHING_CURATED, Curation
 from schemaquake.results.findings.description import (
@@ -43,7 +43,7 @@ from schemaquake.results.store.progress import working_alone
 from schemaquake.results.store.run_folders import find_runs
 from schemaquake.results.wording import counted, days_of, system_name, verdict_name
 
-__all__ = ["NoRuns", "Published", "publish"]
+__all__ = ["NoRuns", "Published", "make_site_folder", "publish", "refuse_other_folders"]
 
 CACHE: Final = ".schemaquake"
 _SHARD: Final = 2_000  # runs
@@ -96,7 +96,7 @@ def publish(
 
     Raises NoRuns if there are no runs, and PlanError if the folder holds something else than a site, or another process is building it.
     """
-    _refuse_other_folders(site)
+    refuse_other_folders(site)
     named = list(paths)
     corpora = [path.resolve() for path in named if is_corpus(path)]
     others = [path for path in named if not is_corpus(path)]
@@ -105,7 +105,7 @@ def publish(
         raise NoRuns(
             f"there is no run at or below {', '.join(map(str, named))}: name runs' folders, folders of runs, bundles, or the tables of a corpus"
         )
-    make_wanted_folder(site / CACHE)
+    make_site_folder(site)
     with working_alone(site / CACHE / "lock"):
         return _publish(folders, bundles, corpora, others, site, curation, address, docs)
 
@@ -171,10 +171,15 @@ def _version() -> str:
     return f"{schemaquake.__version__} {digest.hexdigest()}"
 
 
-def _refuse_other_folders(site: Path) -> None:
+def make_site_folder(site: Path) -> None:
+    """Make the folder of a site, unless it is there. Raises PlanError if that fails."""
+    make_wanted_folder(site / CACHE)
+
+
+def refuse_other_folders(site: Path) -> None:
     """Raise PlanError for a folder with other files: a site removes pages that it no longer has."""
-    if site.exists() and not site.is_dir():
-        raise PlanError(f"{site} is not a folder")
+    if (site.exists() or site.is_symlink()) and (why := why_no_folder(site)) is not None:
+        raise PlanError(f"{site} cannot be the folder of the site: {why}")
     if site.is_dir() and any(site.iterdir()) and not (site / CACHE).is_dir():
         raise PlanError(f"{site} has files that no site of this harness wrote: name another folder, or an empty one")
 

@@ -32,7 +32,7 @@ from schemaquake.harness.errors import PlanError
 from schemaquake.harness.run_process import still_running
 from schemaquake.harness.wait import pause_for
 from schemaquake.results.findings.curation import Curation
-from schemaquake.results.site.building import NoRuns, publish
+from schemaquake.results.site.building import NoRuns, make_site_folder, publish, refuse_other_folders
 from schemaquake.results.site.following import RunFollower
 from schemaquake.results.site.records import file_name
 from schemaquake.results.site.rendering import POLICY, render, script, served_script, styles
@@ -112,28 +112,39 @@ class SiteServer:
         return next((folder for folder in find_runs([self.runs]) if file_name(folder.name) == page), None)
 
     def _keep_renewed(self) -> None:
+        said = ""
         while not self.ended.is_set():
             try:
                 self.renew()
-            except Exception:  # the pages that are there are still served
-                log.warning("the site could not be renewed", exc_info=True)
+                said = ""
+            except Exception as error:  # the pages that are there are still served
+                reason = str(error) or type(error).__name__
+                if reason != said:
+                    log.warning("the site could not be renewed", extra={"reason": reason}, exc_info=True)
+                said = reason
             self.ended.wait(_RENEW_EVERY_S)
 
 
 def open_server(runs: Path, site: Path, *, curation: Curation, host: str = "127.0.0.1", port: int = 0) -> SiteServer:
-    """Bind a server for a folder of runs. Beyond this machine it has a token. Raises PlanError if it cannot listen there."""
+    """Bind a server for a folder of runs. Beyond this machine it has a token. Raises PlanError if it cannot listen there, or make the site's folder."""
     if not runs.is_dir():
         raise PlanError(f"{runs} is not a folder of runs")
     try:
         is_here = ip_address(host).is_loopback
     except ValueError:
-        raise PlanError(f"--host {host}: write the IP address of an interface, such as 127.0.0.1") from None
+        raise PlanError(f'--host "{host}": write the IP address of an interface, such as 127.0.0.1') from None
+    refuse_other_folders(site)
     server = SiteServer(runs=runs, site=site, curation=curation, token=None if is_here else secrets.token_urlsafe(24))
     try:
         server.http = _Http((host, port), _Handler)
         server.http.site = server
     except OSError as error:
         raise PlanError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+    try:
+        make_site_folder(site)
+    except PlanError:
+        server.http.server_close()
+        raise
     return server
 
 

@@ -18,6 +18,7 @@ import orjson
 
 from schemaquake.harness.atomic import write_bytes
 from schemaquake.harness.errors import HistoryError, PlanError
+from schemaquake.harness.named_folders import why_no_folder, why_not_made
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -140,7 +141,7 @@ def make_folder(runs: Path, stem: str, title: str) -> Path:
         (path / "runs").mkdir()
         (path / "logs").mkdir()
     except OSError as error:
-        raise PlanError(f"cannot make a folder for {title} in {runs}: {error.strerror or error}") from error
+        raise PlanError(f"cannot make a folder for {title} in {runs}: {why_not_made(runs, error)}") from error
     return path
 
 
@@ -148,8 +149,11 @@ def read_head(path: Path, title: str) -> Mapping[str, Any]:
     """Read the document with plan, start time and machine. Raises HistoryError if the folder is not `title`, or damaged."""
     try:
         document = orjson.loads(path.read_bytes())
-    except FileNotFoundError as error:
-        raise HistoryError(f"{path.parent} is not {title}: it has no {path.name}") from error
+    except OSError as error:
+        why = why_no_folder(path.parent)
+        if why is None and not isinstance(error, FileNotFoundError):
+            raise
+        raise HistoryError(f"{path.parent} is not {title}: {why or f'it has no {path.name}'}") from error
     except orjson.JSONDecodeError as error:
         raise HistoryError(f"{path} is damaged: {error}") from error
     kinds = {"plan": dict, "started": str, "machine": dict}

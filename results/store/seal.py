@@ -12,12 +12,14 @@ Files of 0.1 and of other tools have no seal.
 from __future__ import annotations
 
 import os
+import stat
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, Final
 from zlib import crc32
 
-from schemaquake.harness.errors import DamagedFile
+from schemaquake.harness.errors import DamagedFile, HistoryError
+from schemaquake.harness.named_folders import kind_of_file
 
 __all__ = ["damage_in", "refuse_damage", "seal"]
 
@@ -40,9 +42,12 @@ def seal(path: Path) -> None:
 def refuse_damage(path: Path) -> bool:
     """Raise DamagedFile for a file that is not what was sealed. Returns False for one without a seal.
 
-    Each state of a file is read once by a process. Raises FileNotFoundError, OSError.
+    Each state of a file is read once by a process. Raises HistoryError for what is no file, of which a pipe would be
+    waited for, FileNotFoundError, OSError.
     """
     status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise HistoryError(f"{path} is {kind_of_file(status.st_mode)}, and a table is a file")
     return _refuse_damage(path, status.st_ino, status.st_size, status.st_mtime_ns)
 
 

@@ -34,6 +34,7 @@ from schemaquake.harness.model.operation import NEMESIS
 from schemaquake.harness.model.plan import CLUSTER_FILE, Plan
 from schemaquake.harness.model.records import HISTORY, LEAN_MOPS, OBSERVATIONS, Records
 from schemaquake.harness.model.verdict import Verdict
+from schemaquake.harness.named_folders import why_no_folder, why_not_made
 from schemaquake.harness.run_folder import MARK, refuse_links
 from schemaquake.harness.run_process import still_running
 from schemaquake.harness.sealed_json import dump_sealed, load_sealed, seal_text
@@ -111,8 +112,7 @@ class Store:
             store = cls(_new_folder(runs, name))
             _point(runs / _LATEST, store.folder)
         except OSError as error:
-            why = "it is a file" if runs.is_file() else error.strerror or error
-            raise PlanError(f"cannot make a folder for the run in {runs}: {why}") from error
+            raise PlanError(f"cannot make a folder for the run in {runs}: {why_not_made(runs, error)}") from error
         return store
 
     def discard(self) -> None:
@@ -287,8 +287,8 @@ class Store:
     def read_verdict(self) -> Verdict:
         """Read the verdict. Raises HistoryError if the run has not been judged, DamagedFile if it is not what was written."""
         path = self.path("verdict.json")
-        if not self.folder.is_dir():
-            why = "it is a file" if self.folder.exists() else "there is no such folder"
+        why = why_no_folder(self.folder)
+        if why is not None:
             raise HistoryError(f"{self.folder} is not a run's folder: {why}")
         try:
             return Verdict.from_json(load_sealed(path.read_bytes()))

@@ -17,6 +17,7 @@ from schemaquake.harness.cli.sections import MODEL, add_command
 from schemaquake.harness.console import answers, configure_logging, stderr, write_line
 from schemaquake.harness.errors import ExitCode, PlanError
 from schemaquake.harness.installed_options import refuse_undeclared
+from schemaquake.harness.named_folders import why_no_folder
 from schemaquake.results.runs.option_lists import named_values, refuse_below, refuse_engine
 from schemaquake.results.wording import counted
 
@@ -28,6 +29,7 @@ __all__ = ["register"]
 _SYSTEMS: Final = ("simulated:cassandra-5.0", "simulated:cassandra-6.0")
 _SPARK_FROM: Final = 200
 """Fewer seeds are over before Spark has started."""
+_SEED_END: Final = 1 << 63
 
 
 def register(app: typer.Typer) -> None:
@@ -93,8 +95,8 @@ def _swarm(
     refuse_engine(engine)
     options = named_values(option or [])
     refuse_undeclared(options, workloads=(), nemeses=(), cluster="simulated")
-    if folder.exists() and not folder.is_dir():
-        raise PlanError(f"--folder {folder} is a file: name the folder of the sweep")
+    if (folder.exists() or folder.is_symlink()) and (why := why_no_folder(folder)) is not None:
+        raise PlanError(f"--folder {folder}: {why}; name the folder of the sweep")
     order = Order(first=first, last=last, systems=tuple(system or _SYSTEMS), options=options, wave=wave)
     order.plan(first)  # refuses unknown systems now
     if ":" not in seeds:
@@ -108,10 +110,13 @@ def _swarm(
     swarm = Swarm.begin(folder, order)
     began = time.perf_counter()
     rows: Sequence[Mapping[str, Any]] = ()
-    with choose(chosen, events=0, master=master or ("local[2]" if chosen == "spark" else None)) as carrier:
+    with (
+        swarm.alone(),
+        choose(chosen, events=0, master=master or ("local[2]" if chosen == "spark" else None)) as carrier,
+    ):
         for rows in swarm.run(carrier, stop_after=stop_after):
             _print_wave(rows, time.perf_counter() - began)
-    findings = swarm.finish(rows, reduce=reduce, shrink=shrink)
+        findings = swarm.finish(rows, reduce=reduce, shrink=shrink)
     document = _document(rows, findings, order.systems)
     if as_json:
         print_json(document)
@@ -192,4 +197,6 @@ def _span(text: str) -> tuple[int, int]:
         raise PlanError(f'--seeds is FROM:TO, or one seed, not "{text}"') from None
     if begin >= end:
         raise PlanError(f"--seeds {text}: TO is above FROM, and not included")
+    if begin < -_SEED_END or end > _SEED_END:
+        raise PlanError(f"--seeds {text}: a seed must fit into 64 bits")
     return begin, end

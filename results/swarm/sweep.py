@@ -6,6 +6,7 @@ A wave is a DataFrame of seeds whose tasks return rows (`table.SEEDS`). Between 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -13,13 +14,14 @@ from typing import Any, Final
 
 import orjson
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from schemaquake.harness.atomic import make_wanted_folder, write_bytes
+from schemaquake.harness.atomic import write_bytes
 from schemaquake.harness.errors import HistoryError, PlanError
 from schemaquake.harness.model.plan import Plan
+from schemaquake.harness.named_folders import make_wanted_folder
 from schemaquake.results.engines.engine import Engine
-from schemaquake.results.store.store import write_table
+from schemaquake.results.store.progress import working_alone
+from schemaquake.results.store.store import read_table, write_table
 from schemaquake.results.swarm.drawing import plan_of_seed
 from schemaquake.results.swarm.one_seed import row_of
 from schemaquake.results.swarm.smallest import find_smallest
@@ -28,6 +30,7 @@ from schemaquake.results.swarm.table import COVERAGE, FINDINGS, SEEDS, coverage_
 __all__ = ["Order", "Swarm"]
 
 _HEAD: Final = "swarm.json"
+_LOCK: Final = ".lock"
 _UNIT: Final = 5
 """Seeds of one task: a task is lost as a whole, and Spark has some milliseconds of work with each."""
 
@@ -66,7 +69,7 @@ class Swarm:
 
     @classmethod
     def begin(cls, folder: Path, order: Order) -> Swarm:
-        """Begin a sweep, or go on with that of the folder. Raises PlanError if the folder has another one, or is in use."""
+        """Begin a sweep, or go on with that of the folder. Raises PlanError if the folder has another one, HistoryError if that is damaged."""
         document = {**asdict(order), "options": dict(order.options)}
         head = folder / _HEAD
         if head.exists():
@@ -74,6 +77,8 @@ class Swarm:
                 known = orjson.loads(head.read_bytes())
             except orjson.JSONDecodeError as error:
                 raise HistoryError(f"{head} is damaged: {error}") from error
+            if not isinstance(known, dict):
+                raise HistoryError(f"{head} is damaged: it holds no object")
             same = ("first", "systems", "options", "wave")
             if any(known.get(name) != orjson.loads(orjson.dumps(document[name])) for name in same):
                 raise PlanError(
@@ -85,16 +90,20 @@ class Swarm:
         write_bytes(head, orjson.dumps(document, option=orjson.OPT_INDENT_2))
         return cls(folder, order)
 
+    def alone(self) -> AbstractContextManager[None]:
+        """Lock the sweep against other processes. Raises PlanError if another process works on it."""
+        return working_alone(self.folder / _LOCK)
+
     def run(self, engine: Engine, *, stop_after: int | None = None) -> Iterator[Sequence[Mapping[str, Any]]]:
         """Carry out the waves that are not there yet, and yield the rows of all so far after each.
 
-        Ends when `stop_after` findings are known.
+        Ends when `stop_after` findings are known. Raises HistoryError for a wave whose table is damaged.
         """
         rows: list[dict[str, Any]] = []
         for seeds in self.order.waves():
             path = self.folder / f"seeds-{seeds.start:08d}-{seeds.stop:08d}.parquet"
             if path.exists():
-                table = pq.read_table(path, schema=SEEDS)
+                table = _read_wave(path)
             else:
                 groups = pa.table(
                     {
@@ -119,6 +128,13 @@ class Swarm:
         write_table(self.folder / "findings.parquet", pa.Table.from_pylist(list(found.values()), schema=FINDINGS))
         write_table(self.folder / "coverage.parquet", pa.Table.from_pylist(coverage_of(rows), schema=COVERAGE))
         return list(found.values())
+
+
+def _read_wave(path: Path) -> pa.Table:
+    try:
+        return read_table(path, SEEDS)
+    except HistoryError as error:
+        raise HistoryError(f"{error} Delete the file: the same command then judges its seeds again") from error
 
 
 def _rows(order: Order, group: pa.Table) -> pa.Table:

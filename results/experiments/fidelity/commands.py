@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from schemaquake.harness.atomic import write_bytes
 from schemaquake.harness.cli.interruption import AGAIN
 from schemaquake.harness.cli.json_output import print_json
 from schemaquake.harness.cli.options import FILE, NUMBER, SYSTEM, AsJson
 from schemaquake.harness.cli.sections import MODEL, add_command
 from schemaquake.harness.console import configure_logging, stderr
 from schemaquake.harness.errors import ExitCode, PlanError
+from schemaquake.harness.named_files import read_named_text
+from schemaquake.harness.named_folders import why_no_folder
 from schemaquake.results.runs.option_lists import refuse_below
 
 if TYPE_CHECKING:
@@ -66,20 +69,26 @@ def _compare(
 ) -> None:
     """Race the cells of a recorded grid on simulated systems, and say where model and server differ."""
     configure_logging(verbose=False)
-    import pyarrow as pa  # noqa: PLC0415 - every other command would wait for it
-    import pyarrow.compute as pc  # noqa: PLC0415
-    import pyarrow.parquet as pq  # noqa: PLC0415
+    import pyarrow.compute as pc  # noqa: PLC0415 - every other command would wait for it
 
-    from schemaquake.results.experiments.fidelity.comparison import compare, render_comparison  # noqa: PLC0415
+    from schemaquake.results.experiments.fidelity.comparison import compare, render_comparison  # noqa: PLC0415 - as above
+    from schemaquake.results.grid.tally import CELLS  # noqa: PLC0415 - as above
+    from schemaquake.results.store.named_tables import read_named_table  # noqa: PLC0415 - as above
 
     refuse_below(1, tries=tries)
-    try:
-        table = pq.read_table(recorded) if recorded.is_file() else None
-    except pa.ArrowInvalid:
-        table = None
-    if table is None or not {"cell", "system"} <= set(table.column_names):
-        raise PlanError(f"{recorded} is not the cells.parquet of a grid")
+    above = "" if page is None else _above_mark(page)
+    table = read_named_table(
+        recorded,
+        CELLS,
+        of="cells of a grid",
+        usual="the cells.parquet of a grid",
+        needs=("system", "mode", "cell", "state"),
+    )
+    if not len(table):
+        raise PlanError(f"{recorded} has no cells: race the grid first")
     table = table.filter(pc.match_substring(table["cell"], cells))
+    if not len(table):
+        raise PlanError(f'{recorded} has no cell with "{cells}" in its name, which is STATEMENT/STATEMENT/RELATION')
     there = [name for name in dict.fromkeys(table["system"].to_pylist()) if name in PAIRS]
     unknown = [name for name in system or () if name not in there]
     if unknown or not there:
@@ -90,7 +99,7 @@ def _compare(
         found += compare(table, name, race=_racer(model, tries))
     text = render_comparison(found, models)
     if page is not None:
-        _write_below_mark(page, text)
+        write_bytes(page, (above + MARK + text).encode())
     if as_json:
         print_json({"cells": [_document(one) for one in found]})
     counts = Counter(one.kind for one in found)
@@ -102,10 +111,19 @@ def _compare(
 MARK: Final = "<!-- From here on written by schemaquake model-against-server. -->\n\n"
 
 
-def _write_below_mark(page: Path, text: str) -> None:
-    """Write the page below the mark; the text above it, which is written by hand, stays."""
-    said = page.read_text(encoding="utf-8").partition(MARK)[0] if page.exists() else "# Model against server\n\n"
-    page.write_text(said + MARK + text, encoding="utf-8")
+def _above_mark(page: Path) -> str:
+    """Read the text above the mark, which is written by hand and stays. Raises PlanError for a page that is no file of text."""
+    try:
+        return read_named_text(page).partition(MARK)[0]
+    except FileNotFoundError as error:
+        why = why_no_folder(page.parent)
+        if why is not None or page.is_symlink():
+            raise PlanError(f"--page {page} cannot be written: {why or 'it is a link to what is not there'}") from error
+        return "# Model against server\n\n"
+    except OSError as error:
+        raise PlanError(f"--page {page} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise PlanError(f"--page {page} is no text in UTF-8: name a Markdown file, or one that is not there") from error
 
 
 def _racer(model: str, tries: int) -> Callable[[str, str], ModelRaces | None]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import pty
 import subprocess
@@ -15,7 +14,7 @@ import typer
 from plugins import distribution, on_path
 
 from schemaquake.clusters.simulated.designs import SCOPES
-from schemaquake.harness.cli.command_line import _run, application
+from schemaquake.harness.cli.command_line import application
 from schemaquake.harness.errors import ExitCode
 from schemaquake.harness.registry import names
 from schemaquake.harness.run_folder import mark_folder
@@ -24,24 +23,6 @@ from schemaquake.results.experiments.explore import commands as explore
 SIMULATED = ["run", "--system", "simulated:cassandra-5.0"]
 MATRIX = ["matrix", *SIMULATED[1:], "--workload", "drop-type"]
 RUN = ["run", "--system", "cassandra:5.0.9", "--workload", "create-table"]
-
-
-@pytest.fixture
-def schemaquake(capfd, monkeypatch, tmp_path):
-    """`schemaquake("list", "workloads")` in an empty folder: (exit code, standard output, standard error)."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*argv):
-        code = _run(list(argv))
-        out, err = capfd.readouterr()
-        return code, out, err
-
-    # A command configures logging, to standard error as it is now: that must not outlive the test.
-    root = logging.getLogger()
-    handlers, level = list(root.handlers), root.level
-    yield run
-    root.handlers[:] = handlers
-    root.setLevel(level)
 
 
 # ── what is wrong with the arguments ─────────────────────────────────────────────────────────────────────────────────
@@ -211,7 +192,7 @@ WRONG = [
     (
         "a sweep into a file",
         ["swarm", "--seeds", "0:2", "--folder", __file__],
-        "is a file: name the folder of the sweep",
+        "it is a file; name the folder of the sweep",
     ),
     (
         "a sweep into a folder that cannot be",
@@ -221,7 +202,7 @@ WRONG = [
     ("replicas that end before they begin", ["quorums", "--replicas", "5:3"], "--replicas 5:3: FROM and TO are 1 to 9"),
     ("less than no joins", ["placements", "--joins", "-1"], "--joins must be at least 0, not -1"),
     ("a layout there is not", ["placements", "--layout", "ring"], "--layout is one of simple, "),
-    ("a grid that is none", ["model-against-server", __file__], "is not the cells.parquet of a grid"),
+    ("a grid that is none", ["model-against-server", __file__], "is not a whole Parquet file"),
     ("a port there is not", ["serve", ".", "--port", "70000"], '"70000" should be less than or equal to 65535'),
     ("a run that is none", ["heal", "."], "is not a run's folder: it has no plan.json"),
     (
@@ -539,7 +520,7 @@ def test_a_folder_that_cannot_be_written_is_a_sentence(tmp_path, scripted):
     ran = process(*RUN, "--cluster", "scripted", "--runs", str(file / "runs"), env=dict(os.environ))
     assert ran.returncode in {254, 255}
     assert "Traceback" not in ran.stderr
-    assert "Not a directory" in ran.stderr
+    assert f"{file} is a file" in ran.stderr
 
 
 def test_whoever_does_not_read_a_list_to_its_end_hears_no_complaint():
