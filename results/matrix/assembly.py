@@ -44,9 +44,16 @@ def matrix_of(
         seconds=round(seconds, 1),
         command=plan.command,
         machine=machine,
+        earlier_runs=_earlier_runs(schedule),
         findings=_findings(schedule),
         notes=(*_loud(controls), *notes, *_wide(schedule)),
     )
+
+
+def _earlier_runs(schedule: Schedule) -> int:
+    """Count the runs without a folder here that were judged. A run shared by several rows counts once."""
+    every = (run for runs in schedule.runs.values() for run in runs)
+    return len({run.judged.run for run in every if run.run is None and run.judged is not None})
 
 
 def _findings(schedule: Schedule) -> tuple[TrackedFinding, ...]:

@@ -306,13 +306,14 @@ def facts_of(matrix: Matrix) -> list[tuple[str, str]]:
     # Their options stand in the rows.
     named = [dict.fromkeys(parse_nemesis(text)[0] for text in row.nemeses) for row in matrix.rows]
     faults = list(dict.fromkeys(" and ".join(names) or "none" for names in named))
+    earlier = f", {extent.earlier_runs:,} of them of earlier matrices" if extent.earlier_runs else ""
     return [
         ("Systems", str(len(matrix.systems))),
         ("Workloads", str(len(workloads))),
         ("Mode", joined(modes)),
         *([("Nemeses", "; ".join(faults))] if faults != ["none"] else []),
         ("Races decided", f"{extent.races:,}"),
-        ("Runs", f"{extent.runs:,}"),
+        ("Runs", f"{extent.runs:,}{earlier}"),
         ("Took", length_of_time(matrix.seconds)),
         ("Started", _moment(matrix.started)),
         ("Finished", _moment(matrix.finished) if matrix.finished else "not yet"),

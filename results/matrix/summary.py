@@ -49,6 +49,8 @@ class Extent:
 
     races: int
     runs: int
+    """All runs, those of earlier matrices among them."""
+    earlier_runs: int
 
 
 def standing_of(matrix: Matrix, system: str) -> Standing:
@@ -188,7 +190,8 @@ def extent_of(matrix: Matrix) -> Extent:
     every = (*matrix.cells, *matrix.controls)
     return Extent(
         races=sum(cell.tried for cell in every if cell.anomaly is None and cell.unit == "race"),
-        runs=len({run for cell in every for run in cell.runs}),
+        runs=len({run for cell in every for run in cell.runs}) + matrix.earlier_runs,
+        earlier_runs=matrix.earlier_runs,
     )
 
 

@@ -74,6 +74,8 @@ class Matrix:
     """The `schemaquake matrix …` command that created the matrix."""
     machine: Mapping[str, str] = field(default_factory=dict)
     """Properties of the machine, as in environment.json."""
+    earlier_runs: int = 0
+    """Runs of earlier matrices, with which it began (`--known`): their races count, and their folders are elsewhere."""
     findings: tuple[TrackedFinding, ...] = ()
     """The causes that the runs found, controls left out; empty in a matrix of 0.1."""
     notes: tuple[str, ...] = ()

@@ -7,11 +7,15 @@ import pytest
 from virtual_executor import shows
 
 from schemaquake.harness.errors import HistoryError
+from schemaquake.results.findings.tracking import JudgedRun
+from schemaquake.results.matrix.assembly import matrix_of
 from schemaquake.results.matrix.facts import Finding
 from schemaquake.results.matrix.matrix_folder import Done
 from schemaquake.results.matrix.matrix_plan import Condition, MatrixPlan, Unit
 from schemaquake.results.matrix.recorded import RUNS, fitting, read_runs, write_runs
 from schemaquake.results.matrix.schedule import CellKey, Schedule
+from schemaquake.results.matrix.summary import extent_of
+from schemaquake.results.matrix.tally import Matrix
 from schemaquake.results.summary.cell import Evidence
 
 SYSTEM = "cassandra:5.0.9"
@@ -56,6 +60,25 @@ def test_a_matrix_that_begins_with_runs_knows_what_they_show_and_goes_on_after_t
     assert (cell.broken, cell.tried) == (8, 8)
     demands = [demand.unit for demand in schedule.candidates()]
     assert [(unit.first_race, unit.turn) for unit in demands if unit.workloads == ("drop-type",)] == [(8, 2)]
+
+
+def test_a_matrix_counts_the_runs_it_began_with_once_each(tmp_path):
+    def judged(one, run):
+        of_the_run = JudgedRun(
+            system=SYSTEM, run=run, valid=False, workloads=("drop-type", "set"), nemeses=(), findings=(), races=()
+        )
+        return Done(one.unit, replace(one.facts, judged=of_the_run))
+
+    shared = replace(done().unit, workloads=("drop-type", "set"))
+    both = Done(shared, shows(shared, broken=lambda *_: ["lost-rows"]))
+    earlier = fitting(PLAN, kept(tmp_path / "runs.parquet", judged(both, "runs/a"), judged(done(turn=1), "runs/b")))
+    schedule = Schedule(PLAN, {SYSTEM: None})
+    for one in (*earlier, judged(done(turn=2), "runs/c")):
+        schedule.done(one.unit, one.facts)
+    matrix = matrix_of(schedule, started="", finished=None, seconds=0, machine={})
+    assert matrix.earlier_runs == 2
+    assert extent_of(matrix).runs == 3
+    assert Matrix.from_json(matrix.to_json()).earlier_runs == 2
 
 
 @pytest.mark.parametrize(

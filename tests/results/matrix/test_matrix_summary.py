@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matrices import SYSTEMS, matrix
 
+from schemaquake.results.matrix.page import facts_of
 from schemaquake.results.matrix.summary import (
     control_of,
     controls_in_words,
@@ -166,3 +167,11 @@ def test_races_and_runs_are_counted_once():
     kind = replace(shared[0], anomaly="lost-rows")
     extent = extent_of(replace(made, cells=(*shared, kind)))
     assert (extent.races, extent.runs) == (4, 2)
+
+
+def test_runs_of_earlier_matrices_are_counted_and_told_apart():
+    made = replace(matrix(), earlier_runs=3)
+    extent, alone = extent_of(made), extent_of(matrix())
+    assert (extent.runs, extent.earlier_runs, alone.earlier_runs) == (alone.runs + 3, 3, 0)
+    assert dict(facts_of(made))["Runs"] == f"{extent.runs:,}, 3 of them of earlier matrices"
+    assert dict(facts_of(matrix()))["Runs"] == f"{alone.runs:,}"
