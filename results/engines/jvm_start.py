@@ -8,6 +8,7 @@ by a folder of settings gets Spark's own launcher, which reads them.
 
 from __future__ import annotations
 
+import atexit
 import os
 import shlex
 import subprocess
@@ -45,6 +46,8 @@ _LIGHT: Final = f"{_FIRST_COMPILER} -XX:+UseSerialGC"
 _INCUBATING: Final = b"WARNING: Using incubator modules: jdk.incubator.vector\n"
 """The line that every JVM of Spark begins with; no option of Java keeps it away."""
 _STDERR: Final = 2
+_END_S: Final = 10.0
+"""Time for a JVM to end: it deletes its own files first."""
 _LAST_LINES_S: Final = 5.0
 """Time for the last lines of a JVM that did not start."""
 _LOOPBACK: Final = ("local", "spark://127.0.0.1:", "spark://localhost:")
@@ -146,7 +149,23 @@ def start_by_launcher(settings: Mapping[str, str]) -> None:
     configuration = SparkConf().setAll(list(settings.items()))
     with _forwarded_errors() as writing:
         gateway = launch_gateway(configuration, {"stderr": writing})
+    atexit.register(_end_jvm, gateway.proc)
     SparkContext._ensure_initialized(gateway=gateway, conf=configuration)  # noqa: SLF001 - as above
+
+
+def _end_jvm(process: subprocess.Popen[bytes], *, within_s: float = _END_S) -> None:
+    """End the JVM of the sessions, which ends by itself when its standard input does, and wait for that; kill it if it takes longer.
+
+    Without this the system would close its input when this process is over, and whoever looks then still finds a JVM.
+    """
+    with suppress(OSError):
+        if process.stdin is not None:
+            process.stdin.close()
+    try:
+        process.wait(within_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 @dataclass(frozen=True, slots=True)
