@@ -2,7 +2,7 @@
 
 A workload's options are those of its attribute `options`, and a nemesis' the fields of its dataclass, written
 `NEMESIS.FIELD`, with those of its attribute `options`, written without its name (`schemaquake.harness.model.options`). A kind
-of cluster maps names, or prefixes that end in a dot, to what they are (`TakesOptions`).
+of cluster has such an attribute, too, or maps names, or prefixes that end in a dot, to what they are (`TakesOptions`).
 """
 
 from __future__ import annotations
@@ -55,11 +55,9 @@ def refuse_undeclared(
 def _options(kind: str, plugin: str, implementation: Any) -> Iterator[InstalledOption]:
     from schemaquake.harness.model.protocols import TakesOptions  # noqa: PLC0415 - help needs none of it
 
-    if kind == "clusters":
-        if isinstance(implementation, TakesOptions):
-            for name, description in implementation.takes_options.items():
-                yield InstalledOption(name=name, default=None, help=description)
-        return
+    if kind == "clusters" and isinstance(implementation, TakesOptions):
+        for name, description in implementation.takes_options.items():
+            yield InstalledOption(name=name, default=None, help=description)
     if kind == "nemeses" and dataclasses.is_dataclass(implementation):
         yield from _declared(implementation, prefix=f"{plugin}.")
     if isinstance(implementation, Configurable):

@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -52,25 +52,46 @@ from schemaquake.clusters.systems.system import System, parse_system, recipe_for
 from schemaquake.harness.errors import ClusterError, EnvironmentLacks, HistoryError, NodeUnreachable, PlanError
 from schemaquake.harness.faults.needs import means_needed
 from schemaquake.harness.model.files import ServerFiles
+from schemaquake.harness.model.options import configured, declared, option
 from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.protocols import Demands, Rehearsal, StopCondition, Undo, UndoVerb
 from schemaquake.harness.registry import load
 from schemaquake.harness.run.phases import main_limit_s
 
-__all__ = ["OPTIONS", "DockerProvider"]
+__all__ = ["OPTIONS", "ContainerOptions", "DockerProvider"]
 
 log = logging.getLogger(__name__)
 
-OPTIONS: Final[Mapping[str, str]] = {
-    "image": "the image of the containers",
-    "memory": "the memory of each container, such as 2g",
-    "cpus": "the number of cores of each container, such as 1.5",
-    "network": "the network that the containers join",
-    "host": "the address of the container engine",
-}
-"""The options (`-O`) about containers, named as in a cluster file's `[docker]`."""
+_SIZE: Final = re.compile(r"([1-9][0-9]*)([bkmg])")
+_CORES: Final = re.compile(r"[0-9]*\.?[0-9]+")
 
-_ALL_OPTIONS: Final[Mapping[str, str]] = {**OPTIONS, **server_options.OPTIONS}
+
+def _fitting(pattern: re.Pattern[str]) -> Callable[[str], str]:
+    """Return a parser of texts that fit a pattern, which leaves them as they are."""
+
+    def parse(text: str) -> str:
+        if pattern.fullmatch(text) is None:
+            raise ValueError(text)
+        return text
+
+    return parse
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerOptions:
+    """The options (`-O`) about containers, named as in a cluster file's `[docker]`."""
+
+    image: str | None = option(None, "the image of the containers", parse=str)
+    memory: str | None = option(
+        None, "the memory of each container, a number and a unit, such as 2g or 1500m", parse=_fitting(_SIZE)
+    )
+    cpus: str | None = option(None, "the number of cores of each container, such as 1.5", parse=_fitting(_CORES))
+    network: str | None = option(None, "the network that the containers join", parse=str)
+    host: str | None = option(None, "the address of the container engine", parse=str)
+
+
+OPTIONS: Final = tuple(each.name for each in declared(ContainerOptions))
+"""The names of the options about containers."""
 
 _RECORD: Final = "docker.json"
 """The file of the run's folder that has the `_Record`."""
@@ -118,7 +139,8 @@ class DockerProvider:
     """The provider of `--cluster docker`, and of cluster files with `provider = "docker"`."""
 
     name = "docker"
-    takes_options = _ALL_OPTIONS
+    options = ContainerOptions()
+    takes_options = server_options.OPTIONS
     prepares_spares = True
 
     def prepare(self, plan: Plan, folder: Path) -> Mapping[str, str]:
@@ -542,25 +564,20 @@ def _dialect(system: System) -> CqlDialect:
 
 def _choice(plan: Plan, file: ClusterFile | None) -> Mapping[str, str]:
     """Collect `image`, `memory`, `cpus`, `network` and `host` where the cluster file or `-O` sets them."""
-    by_option = {name: plan.options[name] for name in OPTIONS if name in plan.options}
+    given = asdict(configured(ContainerOptions(), plan.options))
+    by_option: Mapping[str, str] = {name: text for name, text in given.items() if text is not None}
     written = {} if file is None else file.docker.model_dump(include=set(OPTIONS), exclude_none=True)
     by_file = {name: str(entry) for name, entry in written.items()}
     for name in by_option.keys() & by_file.keys():
         if by_option[name] != by_file[name]:
             raise PlanError(f"-O {name}={by_option[name]} contradicts the cluster file, which says {by_file[name]}")
-    chosen = {**by_option, **by_file}
-    if "memory" in chosen:
-        _megabytes(chosen["memory"])
-    if "cpus" in chosen and re.fullmatch(r"[0-9]*\.?[0-9]+", chosen["cpus"]) is None:
-        raise PlanError(f"-O cpus={chosen['cpus']}: write a number of cores, for example cpus=1.5")
-    return chosen
+    return {**by_option, **by_file}
 
 
 def _megabytes(text: str) -> int:
-    """Parse a size such as `1500m`. Raises PlanError."""
-    match = re.fullmatch(r"([1-9][0-9]*)([bkmg])", text)
-    if match is None:
-        raise PlanError(f"-O memory={text}: write a number and a unit, for example memory=1g or memory=1500m")
+    """Parse a size such as `1500m`, which the option or the cluster file has checked."""
+    match = _SIZE.fullmatch(text)
+    assert match is not None, "both refuse another"
     return int(int(match[1]) * _MB_OF_UNIT[match[2]])
 
 

@@ -7,17 +7,29 @@ loses nothing that it has written to a file, synced or not.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from schemaquake.harness.errors import EnvironmentLacks, PlanError
+from schemaquake.harness.model.options import configured, one_of, option
 from schemaquake.harness.model.plan import Plan
 
-__all__ = ["DATA_OPTION", "DATA_OPTION_HELP", "memory_for_data", "requested_place"]
+__all__ = ["DATA_OPTION", "DataOptions", "memory_for_data", "requested_place"]
 
 DATA_OPTION: Final = "server-data"
-DATA_OPTION_HELP: Final = "memory or disk: where servers keep their data; by default in memory, if it has room and the main phase lasts ten minutes at most"
 
-_PLACES: Final = ("memory", "disk")
+
+@dataclass(frozen=True, slots=True)
+class DataOptions:
+    """The options (`-O`) about the servers' files."""
+
+    server_data: str | None = option(
+        None,
+        "memory or disk: where servers keep their data; by default in memory, if it has room and the main phase lasts ten minutes at most",
+        parse=one_of("memory", "disk"),
+    )
+
+
 _LONGEST_S: Final = 600
 """A longer run may write more than memory should be trusted with."""
 _LEAST_MB: Final = 1024
@@ -27,11 +39,7 @@ _MOST_MB: Final = 4096
 
 def requested_place(plan: Plan) -> str | None:
     """Return "memory" or "disk" if the plan chooses one. Raises PlanError for another word, or one that contradicts the plan."""
-    place = next((text for name, text in plan.options.items() if name.replace("_", "-") == DATA_OPTION), None)
-    if place is None:
-        return None
-    if place not in _PLACES:
-        raise PlanError(f"-O {DATA_OPTION}={place}: choose memory or disk")
+    place = configured(DataOptions(), plan.options).server_data
     if place == "memory" and plan.keep_data:
         raise PlanError(f"-O {DATA_OPTION}=memory contradicts --keep-data: what is in memory ends with the run")
     return place

@@ -19,7 +19,7 @@ from schemaquake.clusters.local import namespaces
 from schemaquake.clusters.local.child_process import RECORD, end_recorded
 from schemaquake.clusters.local.cluster import InstalledVersion, LocalCluster, ServerSetup
 from schemaquake.clusters.local.damage import restore_files
-from schemaquake.clusters.local.data_place import DATA_OPTION, DATA_OPTION_HELP, memory_for_data, requested_place
+from schemaquake.clusters.local.data_place import DataOptions, memory_for_data, requested_place
 from schemaquake.clusters.local.node import drop_data
 from schemaquake.clusters.local.startup_archive import ensure_archive
 from schemaquake.clusters.local.volumes import remove_volume
@@ -43,7 +43,8 @@ class LocalProvider:
     """`--cluster local`."""
 
     name = "local"
-    takes_options: Mapping[str, str] = {**OPTIONS, DATA_OPTION: DATA_OPTION_HELP}
+    options = DataOptions()
+    takes_options: Mapping[str, str] = OPTIONS
     prepares_spares = True
 
     def prepare(self, plan: Plan, folder: Path) -> Mapping[str, str]:
@@ -126,17 +127,18 @@ class LocalProvider:
         Deletes the nodes' data, too, unless the run had --keep-data. Raises TimeoutError if a process does not end.
         """
         done = []
-        for record in sorted((folder / "nodes").glob(f"*/{RECORD}")):
+        nodes = sorted((folder / "nodes").glob("*"))
+        for record in (node / RECORD for node in nodes if (node / RECORD).exists()):
             pid = end_recorded(record)
             if pid is not None:
                 done.append(f"node {record.parent.name}: process {pid} was still running and was ended")
             record.unlink()
-        for node in sorted((folder / "nodes").glob("*")):
+        for node in nodes:
             done += restore_files(node)
             remove_volume(node, ())
         if Plan.read(folder, keep_going=True).keep_data:
             return done
-        emptied = [node.name for node in sorted((folder / "nodes").glob("*")) if drop_data(node)]
+        emptied = [node.name for node in nodes if drop_data(node)]
         return done + [f"node {name}: its data was deleted" for name in emptied]
 
 

@@ -123,7 +123,10 @@ def test_a_version_that_is_not_asked_by_cql_is_refused(engine, tmp_path):
 
 @pytest.mark.parametrize(
     ("options", "words"),
-    [({"memory": "1gb"}, "memory=1gb: write a number and a unit"), ({"cpus": "many"}, "cpus=many: write a number")],
+    [
+        ({"memory": "1gb"}, "-O memory=1gb: the memory of each container, a number and a unit"),
+        ({"cpus": "many"}, "-O cpus=many: the number of cores of each container"),
+    ],
     ids=["memory", "cores"],
 )
 def test_limits_that_are_none_are_refused(engine, tmp_path, options, words):

@@ -17,6 +17,7 @@ from schemaquake.clusters.local import provider as local_provider
 from schemaquake.clusters.local.data_place import memory_for_data
 from schemaquake.clusters.local.provider import LocalProvider
 from schemaquake.harness.errors import EnvironmentLacks, PlanError
+from schemaquake.harness.installed_options import options_of
 from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.run.runner import refuse_contradictions
 
@@ -65,7 +66,7 @@ def test_data_is_in_memory_while_a_run_is_short_and_there_is_room_unless_the_pla
 @pytest.mark.parametrize(
     ("changed", "text"),
     [
-        ({"options": {"server-data": "tape"}}, "-O server-data=tape: choose memory or disk"),
+        ({"options": {"server-data": "tape"}}, "-O server-data=tape: memory or disk"),
         ({"options": {"server-data": "memory"}, "keep_data": True}, "contradicts --keep-data"),
     ],
 )  # fmt: skip
@@ -78,8 +79,8 @@ def test_a_place_that_cannot_be_is_refused_before_anything_is_started(changed, t
 
 def test_the_option_belongs_to_local_clusters_alone():
     refuse_contradictions(a_plan(options={"server-data": "disk"}))
-    assert "server-data" in LocalProvider.takes_options
-    assert "server-data" not in local_provider.load("clusters", "docker").takes_options
+    assert "server-data" in {each.name for each in options_of("clusters", "local")}
+    assert "server-data" not in {each.name for each in options_of("clusters", "docker")}
 
 
 def test_memory_that_was_asked_for_and_is_not_there_is_told(tmp_path):
