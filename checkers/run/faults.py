@@ -171,7 +171,7 @@ class _FaultNotes:
     def answers_of_silenced(self) -> Iterator[str]:
         """Yield the faults that held a server down or frozen which answered a client, or was read, meanwhile: what excuses others did not happen.
 
-        Not judged: a node that another fault, a start, or an operation on the topology may have brought back.
+        Not judged: a node that another fault, a start, or an operation on it may have brought back.
         """
         ends = {note["id"]: (note, time) for name, note, time in self._notes if name == "fault-ends"}
         for name, note, begun in self._notes:
@@ -211,7 +211,7 @@ class _FaultNotes:
             and node in (note.get("nodes") or ())
             and traits_of(note.get("nemesis", "")).effect in _DISTURBING
         )
-        operations = ((one.invoked, one.completed) for one in notes.operations)
+        operations = ((one.invoked, one.completed) for one in notes.operations if not one.nodes or node in one.nodes)
         overlapping = any(first <= ended and (last is None or last >= begun) for first, last in (*others, *operations))
         return overlapping or any(start.node == node and begun <= start.time <= ended for start in notes.starts)
 
