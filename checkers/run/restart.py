@@ -142,7 +142,8 @@ def _list_doubts(notes: Notes, ends: Sequence[_End]) -> list[Doubt]:
         return [] if ends else [Doubt("nothing-to-judge", "no node was restarted")]
     booted = {start.node for start in starts if start.phase == "boot" and start.served}
     began = notes.began("restart")
-    members = booted if began is None else {node for node in booted if notes.membership.serves(node, began)}
+    known = booted | {node for one in notes.operations for node in one.nodes if one.outcome == "ok"}
+    members = booted if began is None else {node for node in known if notes.membership.serves(node, began)}
     not_restarted = sorted(members - restarted - {end.node for end in ends})
     if not restarted or not not_restarted:
         return []

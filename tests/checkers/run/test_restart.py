@@ -342,3 +342,26 @@ def test_renaming_nodes_changes_nothing(ends: Sequence[str | None], order: Seque
     told = {(frozenset(names[n] for n in a.nodes), a.objects, a.ops) for a in before.anomalies}
     assert told == {(frozenset(a.nodes), a.objects, a.ops) for a in after.anomalies}
     assert before.valid == after.valid
+
+
+def test_a_node_that_joined_is_restarted_like_the_others() -> None:
+    """One that did not join for certain need not be there, and one that has left is not."""
+    both = {"n1": "normal", "n2": "normal"}
+    members = {name: {"state": state, "expected": state} for name, state in {**both, "n3": "absent"}.items()}
+    noted = f"-- info membership {orjson.dumps({'at': 'boot', 'members': members}).decode()}"
+
+    def operation(number: int, f: str, state: str, outcome: str) -> list[str]:
+        value = orjson.dumps(
+            {"operation": number, "nodes": ["n3"], "parameters": {}, "becomes": {"n3": state}}
+        ).decode()
+        return [f"-- n3 invoke {f} {value}", f"-- n3 {outcome} {f} {value}"]
+
+    def judgement(*operations: list[str], again: Sequence[str] = ("n1", "n2")) -> Verdict:
+        lines = [line for one in operations for line in one]
+        return verdict(*BOOTED, noted, *lines, phase("restart"), *(started(node) for node in again))
+
+    joined, left = operation(0, "bootstrap", "normal", "ok"), operation(1, "decommission", "left", "ok")
+    assert judgement(joined).reason == "n3 served once and was never restarted"
+    assert judgement(joined, again=("n1", "n2", "n3")).valid is True
+    assert judgement(joined, left).valid is True
+    assert judgement(operation(0, "bootstrap", "normal", "info")).valid is True
