@@ -49,6 +49,15 @@ _SNAPSHOTS: Final = frozenset({_STANDS_FOR_ALL, "3"})
 """Kinds of entries after which nodes have a snapshot (TRIGGER_SNAPSHOT has them make one)."""
 _SCHEMA: Final = frozenset({"4"}) | SCHEMA_CHANGES
 """Kinds of entries that change the schema: servers have one for all, simulated clusters one for each statement."""
+_ENTERED_BY: Final[Mapping[str, frozenset[str]]] = {
+    **dict.fromkeys(("12", "13", "14", "15"), frozenset({"move", "cancel-sequence"})),
+    **dict.fromkeys(
+        ("16", "17", "18", "19"), frozenset({"decommission", "removenode", "cancel-sequence", "lost-majority"})
+    ),
+    "20": frozenset({"assassinate", "lost-majority"}),
+    **dict.fromkeys(("21", "22", "23", "24"), frozenset({"replace", "lost-majority"})),
+}
+"""The operations that enter a kind of entry, for those that few do (`Transformation.java`: PREPARE_MOVE, …, ASSASSINATE, …, FINISH_REPLACE)."""
 _KIND: Final = re.compile(r"\d{1,3}|[A-Za-z][A-Za-z_-]*")
 _SPELLED: Final = re.compile(r"([A-Za-z]\w*)-(\d+)")
 """An id of an entry of a simulated cluster: the node, and the number of the change that it asked for."""
@@ -192,12 +201,19 @@ def _list_shared_ids(logs: Sequence[_Log]) -> Iterator[str]:
 
 
 def _list_strangers(logs: Sequence[_Log], evidence: Evidence) -> Iterator[str]:
-    """Yield the entries, after the run's first change of the schema, that change the ring although nothing of the run does."""
+    """Yield the entries, after the run's first change of the schema, that change the ring although nothing of the run does.
+
+    Of a run with operations on the topology only what a single kind of them enters is judged.
+    """
     began = _epoch_of_first_change(evidence)
-    if began is None or evidence.notes.membership.operations or evidence.notes.upgrades.operations:
+    if began is None or evidence.notes.upgrades.operations:
         return
     later = {entry for log in logs for entry in log.entries if entry.epoch > began}
-    strangers = sorted(entry for entry in later if entry.kind not in _SCHEMA | _SNAPSHOTS)
+    tried = {operation.f for operation in evidence.notes.operations}
+    if evidence.notes.membership.operations:
+        strangers = sorted(entry for entry in later if not _ENTERED_BY.get(entry.kind, tried) & tried)
+    else:
+        strangers = sorted(entry for entry in later if entry.kind not in _SCHEMA | _SNAPSHOTS)
     if strangers:
         yield f"the ring was changed while the run went on, and not by it: {listing(entry.text() for entry in strangers)}"
 

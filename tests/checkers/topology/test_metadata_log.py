@@ -507,3 +507,37 @@ def test_changes_that_one_node_may_have_been_asked_for_at_once_have_no_order(his
 
 def test_ids_that_tell_no_node_have_no_order():
     assert of_order([NUMBERED[0], [2, "4", "9"], [3, "4", "8"], [4, "4", "x"]]).doubts == ()
+
+
+def operated(f):
+    value = orjson.dumps({"operation": 0, "nodes": ["n2"], "parameters": {}, "becomes": {"n2": "normal"}}).decode()
+    return (f"-- n2 invoke {f} {value}", f"-- n2 info {f} {value}")
+
+
+@pytest.mark.parametrize(
+    ("kinds", "operation"),
+    [
+        (("12", "15"), "move"),
+        (("16", "19"), "removenode"),
+        (("16",), "cancel-sequence"),
+        (("20",), "assassinate"),
+        (("21", "24"), "replace"),
+    ],
+)
+def test_changes_of_the_ring_that_another_operation_enters_are_a_doubt(kinds, operation):
+    members = {"n1": {"state": "normal", "expected": "normal"}, "n2": {"state": "normal", "expected": "normal"}}
+    noted = f"-- info membership {orjson.dumps({'at': 'boot', 'members': members}).decode()}"
+    change = ("p1 n1 invoke create-keyspace k", "p1 n1 ok")
+    entries = [[1, "1", "a"], [2, "4", "b"], *([3 + at, kind, f"c{at}"] for at, kind in enumerate(kinds))]
+    shown = [
+        'running n1 version 00000000-0000-0000-0000-000000000001 {"epoch": 1}',
+        *(log(node, entries) for node in ("n1", "n2")),
+    ]
+
+    def doubts(f):
+        return [
+            one.text for one in MetadataLog().check(judged([noted, *change, *operated(f)], shown), limit_s=5).doubts
+        ]
+
+    assert not any("not by it" in text for text in doubts(operation))
+    assert any("not by it" in text for text in doubts("bootstrap"))
