@@ -171,7 +171,7 @@ class _FaultNotes:
     def answers_of_silenced(self) -> Iterator[str]:
         """Yield the faults that held a server down or frozen which answered a client, or was read, meanwhile: what excuses others did not happen.
 
-        Not judged: a node that another fault, a start, or an operation on it may have brought back.
+        Not judged: a node from when another fault, a start, or an operation on it may have brought it back.
         """
         ends = {note["id"]: (note, time) for name, note, time in self._notes if name == "fault-ends"}
         for name, note, begun in self._notes:
@@ -194,13 +194,12 @@ class _FaultNotes:
             ]
             until = ended - _HEALING_NS - round(S * sum(one for one in starts if isinstance(one, int | float)))
             for node in note.get("nodes") or ():
-                if not self._may_be_back(node, note["id"], begun, ended) and (
-                    text := self._answer_of(node, begun, until)
-                ):
+                back = self._back_from(node, note["id"], begun, ended)
+                if text := self._answer_of(node, begun, min(until, back)):
                     yield f"{note['nemesis']} (fault {note['id']}) held {node} {begun / S:.3f} s to {ended / S:.3f} s, and {text}"
 
-    def _may_be_back(self, node: str, number: object, begun: int, ended: int) -> bool:
-        """Check whether anything but the healing of this fault may have brought a server back between two times (ns)."""
+    def _back_from(self, node: str, number: object, begun: int, ended: int) -> int:
+        """Return from when on (ns) anything but the healing of this fault may have brought a server back; its end if nothing did."""
         notes = self._evidence.notes
         ends = {note.get("id"): time for name, note, time in self._notes if name == "fault-ends"}
         others = (
@@ -212,8 +211,11 @@ class _FaultNotes:
             and traits_of(note.get("nemesis", "")).effect in _DISTURBING
         )
         operations = ((one.invoked, one.completed) for one in notes.operations if not one.nodes or node in one.nodes)
-        overlapping = any(first <= ended and (last is None or last >= begun) for first, last in (*others, *operations))
-        return overlapping or any(start.node == node and begun <= start.time <= ended for start in notes.starts)
+        if any(start.node == node and begun <= start.time <= ended for start in notes.starts):
+            return begun  # the note is of when it served
+        every = (*others, *operations)
+        overlapping = [first for first, last in every if first <= ended and (last is None or last >= begun)]
+        return max(min(overlapping, default=ended), begun)
 
     def _answer_of(self, node: str, begun: int, until: int) -> str:
         """Describe the first answer of a node to a question from after a time (ns), given before another one; "" if there is none."""

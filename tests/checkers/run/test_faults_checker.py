@@ -338,5 +338,17 @@ def test_a_server_that_something_else_may_have_brought_back_may_answer(more):
         )
 
 
+def test_a_server_may_answer_from_then_on_alone():
+    operation = {"f": "move", "type": "invoke", "value": '{"operation": 1, "nodes": ["n1"], "becomes": {}}'}
+    fault = {"f": "fault-begins", "value": '{"id": 1, "nemesis": "pause", "nodes": ["n1"]}'}
+    for more in (operation, fault):
+        later = {"time": 20 * SECOND, **more}
+        for answered, held_on in (((15, 15.5), True), ((15, 19.999), True), ((15, 20), False), ((21, 22), False)):
+            doubts = held("kill", later, answered=answered).doubts
+            assert any("held" in doubt.text for doubt in doubts) is held_on
+        earlier = held("kill", {**later, "time": 9 * SECOND}, answered=(15, 15.5)).doubts
+        assert not any("held" in doubt.text for doubt in earlier)
+
+
 def test_a_fault_that_a_guard_had_undone_held_nobody():
     assert held("pause", answered=(30, 30.5), expired={"n1": "timer"}).valid is True
