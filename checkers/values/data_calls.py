@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,10 +20,14 @@ from schemaquake.checkers.evidence.operations import READ_LEVELS, PairedOperatio
 from schemaquake.checkers.quorum.centers import Asked, list_placements, meet, read_locations
 from schemaquake.checkers.quorum.levels import share_a_replica
 from schemaquake.checkers.quorum.operations import find_replication_factors
+from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.model.operation import NEMESIS
 from schemaquake.harness.model.records import keyspace_of, plain
 
 __all__ = ["Levels", "ReadKind", "group_calls_by_key", "list_answered", "list_objects", "list_reads_alone"]
+
+
+_WRITES_NOTHING: Final = SCHEMA_CHANGES | {"read", "read-rows", "know-table"}
 
 
 class ReadKind(NamedTuple):
@@ -198,10 +202,11 @@ def group_calls_by_key(
 
 
 def list_reads_alone(history: pa.Table) -> Mapping[str | None, Sequence[PairedOperation]]:
-    """Group the answered reads (`f` is `read`) of keys for which nothing else was asked. Raises HistoryError."""
+    """Group the answered reads (`f` is `read`) of keys for which nothing else was asked that may write. Raises HistoryError."""
     events = history.filter(pc.not_equal(plain(history.select(["process"]))["process"], NEMESIS))
     names = plain(events.select(["f"]))["f"]
-    others = pc.unique(plain(events.filter(pc.not_equal(names, "read")).select(["key"]))["key"])
+    writing = pc.invert(pc.is_in(names, value_set=pa.array(sorted(_WRITES_NOTHING))))
+    others = pc.unique(plain(events.filter(writing).select(["key"]))["key"])
     grouped = group_calls_by_key(events, ("read",), defining=("read",))
     written = set(others.to_pylist())
     return {key: list_answered(calls, "read") for key, calls in grouped.items() if key not in written}

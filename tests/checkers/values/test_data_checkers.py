@@ -1290,6 +1290,8 @@ def test_a_short_read_among_long_ones_may_be_the_early_one():
 def test_what_was_read_of_a_key_that_nothing_was_written_to_is_a_doubt(shown):
     verdict = judge(SetFull(), *read(shown))
     assert [doubt.kind for doubt in verdict.doubts] == ["undecided"]
+    made = judge(SetFull(), "p3 invoke create-table {}", "p3 ok", *read(shown))
+    assert [doubt.kind for doubt in made.doubts] == ["undecided"]
     for legal in ("[]", "0", "null"):
         assert [doubt.kind for doubt in judge(SetFull(), *read(legal)).doubts] == ["nothing-to-judge"]
     for other in (("p0 invoke write 3", "p0 ok"), ("p0 invoke transfer {}", "p0 info timed out")):
