@@ -2,7 +2,8 @@
 
 Judges the content of every final reading that the history determines: columns (type, kind, place in the key, order of
 clustering), fields (type, order), functions with their bodies, aggregates, targets of indexes, bases and keys of views,
-replication, and the columns that were dropped. A value must be that of a possible change which can have been the last
+replication, the columns that were dropped, and what a statement in memory says beside all that (masks, constraints, comments, options of indexes),
+which no operation asks for. A value must be that of a possible change which can have been the last
 (`schemaquake.checkers.schema.possible_parts`); a refused change, and one that never was, gives none. That nodes agree is not
 enough: all of them may show what no operation asked for.
 Finds: `unexplained-definition`, `shared-index-name`.
