@@ -149,7 +149,8 @@ def start_by_launcher(settings: Mapping[str, str]) -> None:
     configuration = SparkConf().setAll(list(settings.items()))
     with _forwarded_errors() as writing:
         gateway = launch_gateway(configuration, {"stderr": writing})
-    atexit.register(_end_jvm, gateway.proc)
+    if gateway.proc is not None:  # a JVM that the user started is the user's
+        atexit.register(_end_jvm, gateway.proc)
     SparkContext._ensure_initialized(gateway=gateway, conf=configuration)  # noqa: SLF001 - as above
 
 
