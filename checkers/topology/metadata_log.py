@@ -211,7 +211,7 @@ def _list_strangers(logs: Sequence[_Log], evidence: Evidence) -> Iterator[str]:
     later = {entry for log in logs for entry in log.entries if entry.epoch > began}
     tried = {operation.f for operation in evidence.notes.operations}
     if evidence.notes.membership.operations:
-        strangers = sorted(entry for entry in later if not _ENTERED_BY.get(entry.kind, tried) & tried)
+        strangers = sorted(one for one in later if one.kind in _ENTERED_BY and not _ENTERED_BY[one.kind] & tried)
     else:
         strangers = sorted(entry for entry in later if entry.kind not in _SCHEMA | _SNAPSHOTS)
     if strangers:
