@@ -74,7 +74,7 @@ def write_batches(path: Path, done: Iterable[DoneBatch]) -> None:
 def read_batches(path: Path) -> list[DoneBatch]:
     """Read what `write_batches` wrote, numbered from 0. Raises HistoryError for a file that is none, or missing."""
     rows = read_named_table(
-        path, BATCHES, of="batches of a grid", usual="the batches.parquet of a grid", needs=_OF_THE_BATCH
+        path, BATCHES, rows="batches of a grid", usual="the batches.parquet of a grid", needed=_OF_THE_BATCH
     ).to_pylist()
     try:
         return list(renumbered(_batch(row) for row in rows))

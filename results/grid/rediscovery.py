@@ -203,7 +203,7 @@ def rediscover(races: Sequence[KnownRace], places: Iterable[Path]) -> Rediscover
         table = place if place.suffix == ".parquet" else place / "cells.parquet"
         if table.exists():
             rows = read_named_table(
-                table, _CELLS, of="cells of a grid", usual="the cells.parquet of a grid", needs=_NEEDED
+                table, _CELLS, rows="cells of a grid", usual="the cells.parquet of a grid", needed=_NEEDED
             )
             _refuse_other_statements(table, rows)
             _ask_cells(found, rows.to_pylist())

@@ -47,7 +47,7 @@ def write_runs(path: Path, recorded: Iterable[tuple[Done, Plan]]) -> None:
 def read_runs(path: Path) -> list[tuple[Done, Plan]]:
     """Read what `write_runs` wrote. Raises HistoryError for a file that is missing, or has no runs of a matrix."""
     rows = read_named_table(
-        path, RUNS, of="runs of a matrix", usual="the runs.parquet of a matrix", needs=_NEEDED
+        path, RUNS, rows="runs of a matrix", usual="the runs.parquet of a matrix", needed=_NEEDED
     ).to_pylist()
     try:
         return [_recorded(row) for row in rows]

@@ -80,9 +80,9 @@ def _compare(
     table = read_named_table(
         recorded,
         CELLS,
-        of="cells of a grid",
+        rows="cells of a grid",
         usual="the cells.parquet of a grid",
-        needs=("system", "mode", "cell", "state"),
+        needed=("system", "mode", "cell", "state"),
     )
     if not len(table):
         raise PlanError(f"{recorded} has no cells: race the grid first")

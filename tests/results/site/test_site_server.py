@@ -17,6 +17,7 @@ from site_runs import further_run
 from schemaquake.harness.errors import PlanError
 from schemaquake.harness.run_process import process_start_time
 from schemaquake.results.findings.curation import NOTHING_CURATED
+from schemaquake.results.site import server as site_server
 from schemaquake.results.site.following import RunFollower
 from schemaquake.results.site.records import file_name
 from schemaquake.results.site.server import SiteServer, open_server
@@ -68,6 +69,24 @@ def test_pages_are_those_of_the_site(server):
     assert ask(server, "/")[2] == ask(server, "/index.html")[2]
     status, headers, body = ask(server, "/index.html", "HEAD")
     assert (status, body, int(headers["content-length"])) == (200, b"", (server.site / "index.html").stat().st_size)
+
+
+def test_why_a_site_is_not_renewed_is_told_once(runs, tmp_path, monkeypatch, caplog):
+    server = open_server(runs, tmp_path / "site", curation=NOTHING_CURATED)
+    tries = []
+
+    def no_room(*_: object, **__: object) -> None:
+        tries.append(1)
+        if len(tries) == 3:
+            server.ended.set()
+        raise PlanError("no room for the site")
+
+    monkeypatch.setattr(site_server, "publish", no_room)
+    monkeypatch.setattr(site_server, "_RENEW_EVERY_S", 0.001)
+    server._keep_renewed()
+    server.http.server_close()
+    told = [record.reason for record in caplog.records if record.message == "the site could not be renewed"]
+    assert (len(tries), told) == (3, ["no room for the site"])
 
 
 def test_the_files_of_a_folder_that_was_renamed_are_those_of_its_run(runs, tmp_path):

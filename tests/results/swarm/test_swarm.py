@@ -334,6 +334,33 @@ def test_a_sweep_of_something_else_is_not_gone_on_with(tmp_path):
         Swarm.begin(tmp_path / "full", ORDER)
 
 
+def test_two_processes_do_not_work_on_one_sweep(tmp_path):
+    first, second = Swarm.begin(tmp_path / "a", ORDER), Swarm.begin(tmp_path / "a", ORDER)
+    with first.alone(), pytest.raises(PlanError, match="another process is working on"), second.alone():
+        raise AssertionError("both work")
+    with second.alone():
+        assert next(second.run(Counting()))
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", None], ids=["empty", "no table", "cut"])
+def test_a_wave_whose_table_is_damaged_is_named_with_what_to_do(tmp_path, content):
+    next(Swarm.begin(tmp_path / "a", ORDER).run(Counting()))
+    (path,) = (tmp_path / "a").glob("seeds-*")
+    path.write_bytes(path.read_bytes()[:-9] if content is None else content)
+    with pytest.raises(HistoryError, match=rf"{path.name}.*Delete the file"):
+        next(Swarm.begin(tmp_path / "a", ORDER).run(Counting()))
+    path.unlink()
+    assert next(Swarm.begin(tmp_path / "a", ORDER).run(Counting()))
+
+
+@pytest.mark.parametrize("content", [b"null", b"[7]", b"{"])
+def test_an_order_that_is_damaged_is_refused(tmp_path, content):
+    Swarm.begin(tmp_path / "a", ORDER)
+    (tmp_path / "a" / "swarm.json").write_bytes(content)
+    with pytest.raises(HistoryError, match=r"swarm\.json is damaged"):
+        Swarm.begin(tmp_path / "a", ORDER)
+
+
 def test_a_sweep_ends_after_so_many_findings_and_counts_each_once(tmp_path):
     engine = Counting()
     swarm = Swarm.begin(tmp_path / "a", replace(ORDER, first=0, last=100))
