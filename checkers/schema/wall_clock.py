@@ -24,8 +24,6 @@ _DAY_MS: Final = 86_400_000
 _SEVERAL: Final = 3
 _SPREAD_MS: Final = 60_000
 """How far the clocks of machines may be apart without being at fault."""
-_STEP_MS: Final = 10_000
-"""How far the one clock of a run may be put forward or back while it goes on."""
 
 
 class WallClock:
@@ -85,12 +83,11 @@ class WallClock:
             return True
         if self._may_be_skewed(operation):
             return True
-        spread = _SPREAD_MS if self._noted is None else _STEP_MS  # a note says that servers read the clock of the run
-        begins = self._earliest + operation.invoked / MS - spread
+        begins = self._earliest + operation.invoked / MS - _SPREAD_MS
         if time_ms < begins:
             return False
         answered = operation.completed if operation.type == "ok" else None
-        return answered is None or time_ms <= self._latest + answered / MS + spread
+        return answered is None or time_ms <= self._latest + answered / MS + _SPREAD_MS
 
 
 def _time_of(identity: str | None) -> float | None:

@@ -17,8 +17,6 @@ from schemaquake.checkers.schema.wall_clock import WallClock
 BORN_MS = 1_795_000_000_000
 """The time of day at which the run's clock was 0."""
 APART_MS = 60_000
-STEP_MS = 10_000
-"""How far the two may be apart where servers read the clock of the run."""
 CREATE = ("@1000 p1 n1 invoke create-table k.t a:int* c:int", "@1250 p1 n1 ok")
 DROP = ("@3000 p2 n2 invoke drop-column k.t c", "@3500 p2 n2 ok")
 
@@ -58,9 +56,9 @@ def test_an_id_that_is_a_time_sets_the_clock_by_its_create() -> None:
 
 
 def test_the_note_of_the_plan_sets_it_exactly_and_ids_that_are_times_may_widen_it() -> None:
-    assert bounds(clock(note(400))) == (3000 - STEP_MS, 3500 + STEP_MS)
-    assert bounds(clock(note(400), identity=time_uuid(BORN_MS + 1500))) == (3000 - STEP_MS, 500 + 3500 + STEP_MS)
-    assert bounds(clock(note(400), identity=time_uuid(BORN_MS + 900))) == (-350 + 3000 - STEP_MS, 3500 + STEP_MS)
+    assert bounds(clock(note(400))) == (3000 - APART_MS, 3500 + APART_MS)
+    assert bounds(clock(note(400), identity=time_uuid(BORN_MS + 1500))) == (3000 - APART_MS, 500 + 3500 + APART_MS)
+    assert bounds(clock(note(400), identity=time_uuid(BORN_MS + 900))) == (-350 + 3000 - APART_MS, 3500 + APART_MS)
 
 
 @pytest.mark.parametrize(
@@ -166,4 +164,4 @@ def test_ids_that_are_days_away_are_times_if_several_say_the_same(
 
 
 def test_an_id_that_is_days_away_from_the_note_does_not_widen_what_fits() -> None:
-    assert bounds(clock(note(400), identity=time_uuid(BORN_MS + 10**9))) == (3000 - STEP_MS, 3500 + STEP_MS)
+    assert bounds(clock(note(400), identity=time_uuid(BORN_MS + 10**9))) == (3000 - APART_MS, 3500 + APART_MS)
