@@ -37,7 +37,7 @@ class TableIds:
     """One table, one id: on every node, until it is dropped."""
 
     name = "table-ids"
-    scope: Literal["keyspace", "run"] = "run"  # servers count ids for all keyspaces, and tables of two may share one
+    scope: Literal["keyspace", "run"] = "keyspace"
     finds: tuple[str, ...] = ("conflicting-table-ids", "changing-table-id", "shared-table-id")
     vouches: bool = True
     judges_early: bool = True

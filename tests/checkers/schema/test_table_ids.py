@@ -9,7 +9,6 @@ from histories import judged
 
 from schemaquake.checkers.schema.table_ids import TableIds
 from schemaquake.harness.model.verdict import Anomaly, Verdict
-from schemaquake.results.judging.judge import judge
 
 CREATE = ("@1 p0 n1 invoke create-table k.t a:int*", "@2 p0 n1 ok")
 ALSO = ("@1 p1 n2 invoke create-table k.t a:int*", "@2 p1 n2 ok")
@@ -236,26 +235,6 @@ def test_ids_of_tables_that_may_have_been_created_in_their_order_are_valid(histo
 )
 def test_ids_that_no_counter_gave_both_of_have_no_order(ids: tuple[str, str]) -> None:
     assert verdict([*CREATE, *LATER], of_ids(*ids)).valid is True
-
-
-OTHER_KEYSPACE = ("@5 p1 n2 invoke create-table l.s a:int*", "@6 p1 n2 ok")
-
-
-def judged_together(history: Sequence[str], observations: Sequence[str]) -> Verdict:
-    """The verdict of a whole run, whose parts may be judged apart."""
-    readings = ["settled n1,n2 keyspace k", "settled n1,n2 keyspace l", *observations]
-    return judge(judged(history, readings), checkers=["table-ids"], engine="local")
-
-
-def test_ids_are_counted_for_all_keyspaces() -> None:
-    def shown(first: str, second: str) -> list[str]:
-        return [f"settled n1,n2 table k.t id={first} a:int*", f"settled n1,n2 table l.s id={second} a:int*"]
-
-    assert judged_together([*CREATE, *OTHER_KEYSPACE], shown(*BY_EPOCHS)).doubts == ()
-    swapped = judged_together([*CREATE, *OTHER_KEYSPACE], shown(*reversed(BY_EPOCHS)))
-    assert [(doubt.kind, doubt.objects) for doubt in swapped.doubts] == [("undecided", ("k.t", "l.s"))]
-    shared = judged_together([*CREATE, *OTHER_KEYSPACE], shown(BY_EPOCHS[0], BY_EPOCHS[0]))
-    assert [anomaly.type for anomaly in shared.anomalies] == ["shared-table-id"]
 
 
 def numbered(number: int) -> str:

@@ -71,7 +71,7 @@ def node(*, columns=("a", "v", "w"), log=None, **more):
         "indexes": [{**of_table, "index_name": "i", "kind": "COMPOSITES", "options": {"target": "v"}}],
         "scylla_tables": [{**of_table, "version": state_id(23), "committed_by_group0": True}],
         "describe": [
-            {"keyspace_name": "k", "type": "keyspace", "name": "k", "create_statement": "CREATE KEYSPACE k …;"},
+            {"keyspace_name": "k", "type": "keyspace", "name": "k", "create_statement": "CREATE KEYSPACE k WITH replication = {'class': 'org.apache.cassandra.locator.SimpleStrategy', 'replication_factor': '3'} AND durable_writes = true AND tablets = {'enabled': false};"},
             {"keyspace_name": "k", "type": "table", "name": "t",
              "create_statement": f"CREATE TABLE k.t ({', '.join(f'{n} {told[n][0]}' for n in columns)}, PRIMARY KEY (a));"},
             {"keyspace_name": "k", "type": "index", "name": "i", "create_statement": "CREATE INDEX i ON k.t(v);"},
