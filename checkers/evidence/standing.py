@@ -61,6 +61,7 @@ class _Standing:
         self._ever: dict[Place, set[SchemaObject]] = {}
         self._waiting: dict[Place, list[PairedOperation]] = {}
         self._renewed = _list_renewals(case.notes)
+        self._keyspace_drops = [change for change in case.changes.possible if change.f == "drop-keyspace"]
         for change in case.changes.possible:
             if change.node is not None and change.completed is not None and certainly_applied(change):
                 for side in _SIDES:
@@ -73,13 +74,21 @@ class _Standing:
             sights.setdefault((sight.place.node, sight.ends), []).append(sight)
         kinds = self._read_kinds()
         began: dict[str, int] = {}
+        versions: dict[str, str | None] = {}
         for (node, _), rows in read_samples(self._case.observations).items():
             ends = max(row["time"] for row in rows)
             begins = began.get(node, followed_from(self._case.notes))
             began[node] = ends
             shown = sights.get((node, ends), ())
+            version = next((row["id"] for row in rows if row["kind"] == "version"), None)
+            # Another version and no change: the reading lists what there is, nothing after a DROP KEYSPACE, and not what became of it.
+            is_bare = not shown and version != versions.get(node, version)
+            lists_nothing = is_bare and any(drop.invoked < ends for drop in self._keyspace_drops)
+            versions[node] = version
             for side in _SIDES:
                 place = Place(node, side)
+                if lists_nothing:
+                    self._last.pop(place, None)
                 if any(row["error"] is not None for row in rows):
                     self._last.pop(place, None)
                     continue

@@ -50,6 +50,24 @@ def told(history: Sequence[str], *readings: Sequence[str]) -> list[tuple[str, st
     ]
 
 
+DROPPED = ("@26 p2 n1 invoke drop-keyspace k", "@28 p2 n1 ok")
+
+
+@pytest.mark.parametrize(
+    ("history", "version", "stands"),
+    [
+        ((*ADD, *DROPPED), "version x", False),  # it lists what there is, which is nothing
+        ((*ADD, *DROPPED), "version v", True),  # it tells of what changed: nothing
+        (ADD, "version x", True),
+    ],
+)
+def test_after_a_reading_that_lists_nothing_nothing_stands(
+    history: Sequence[str], version: str, *, stands: bool
+) -> None:
+    found = told(history, read(10, *KEEPS), read(30, version), read(40, *WHOLE))
+    assert [one[2] for one in found] == ["table k.t"] * stands
+
+
 STANDS = [("n2", "disk", "table k.t", True, 30, 40)]
 
 
