@@ -18,7 +18,7 @@ from zlib import crc32
 
 import orjson
 
-__all__ = ["BrokenSeal", "dump_sealed", "load_sealed", "seal_text"]
+__all__ = ["BrokenSeal", "dump_sealed", "load_sealed", "load_sealed_object", "seal_text"]
 
 _FIELD: Final = "crc"
 _END: Final = re.compile(rb',\n  "([^"]{3})": (\d{1,10})\n\}\n')
@@ -53,6 +53,14 @@ def load_sealed(content: bytes, *, keep_going: bool = False) -> Any:
     if not keep_going and not _holds(content, end):
         raise BrokenSeal("it was changed after it was written: its checksum does not match")
     return {name: value for name, value in document.items() if name != _FIELD}
+
+
+def load_sealed_object(content: bytes, *, keep_going: bool = False) -> dict[str, Any]:
+    """Parse a document that must be an object, as `load_sealed` does. Raises ValueError for another as well."""
+    document = load_sealed(content, keep_going=keep_going)
+    if not isinstance(document, dict):
+        raise ValueError("it holds no object")  # noqa: TRY004 - as all that is wrong with a document
+    return document
 
 
 def _holds(content: bytes, end: re.Match[bytes] | None) -> bool:

@@ -19,7 +19,7 @@ from schemaquake.harness.model.context import Context
 from schemaquake.harness.model.options import CheckedOptions, Configurable, configured, declared
 from schemaquake.harness.named_folders import why_no_folder
 from schemaquake.harness.registry import load
-from schemaquake.harness.sealed_json import load_sealed
+from schemaquake.harness.sealed_json import load_sealed_object
 
 __all__ = ["Plan", "RestartMode", "upgraded"]
 
@@ -301,7 +301,7 @@ class Plan:
         """
         path = folder / "plan.json"
         try:
-            document = load_sealed(path.read_bytes(), keep_going=keep_going)
+            document = load_sealed_object(path.read_bytes(), keep_going=keep_going)
         except OSError as error:
             why = why_no_folder(folder)
             if why is None and not isinstance(error, FileNotFoundError):
@@ -309,8 +309,6 @@ class Plan:
             raise HistoryError(f"{folder} is not a run's folder: {why or 'it has no plan.json'}") from error
         except ValueError as error:
             raise DamagedFile(f"{path} is damaged: {error}", path) from error
-        if not isinstance(document, dict):
-            raise DamagedFile(f"{path} is damaged: it holds no object", path)
         return cls.from_json(document)
 
 

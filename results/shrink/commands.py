@@ -77,8 +77,11 @@ def _shrink(
 
     found = shrunk_run(run, anomaly, tries=tries, rate=rate, ends=ends)
     if found.shrunk is None:
+        anomaly = found.failing.anomaly
         stderr().print(
-            f"{found.failing.anomaly} did not show again in {rate:.0%} of {tries} tries: try more, or a smaller --rate",
+            f"the time budget ended before {anomaly} had its {tries} tries to show again: give a larger --time-budget"
+            if found.spent
+            else f"{anomaly} did not show again in {rate:.0%} of {tries} tries: try more, or a smaller --rate",
             markup=False,
         )
         raise typer.Exit(ExitCode.UNKNOWN)

@@ -59,6 +59,8 @@ class Shrinking:
 
     oracle: Oracle
     rate: float
+    spent: bool = field(default=False, init=False)
+    """True if the budget ended the search."""
     _known: dict[bytes, Measured] = field(default_factory=dict)
     _best: Candidate | None = None
 
@@ -75,6 +77,7 @@ class Shrinking:
                 self._best = first
                 minimal = self._shrink_fully()
         except BudgetSpent:
+            self.spent = True
             log.warning("the time budget is spent: this may not be the smallest scenario")
         if self._best is None:
             return None

@@ -187,7 +187,7 @@ def _written(
         anomaly=anomaly,
         suspects=suspects,
         smallest=smallest,
-        written=ShrunkRun(failing, own, shrunk, document),
+        written=ShrunkRun(failing, own, shrunk, document=document),
     )
 
 

@@ -42,6 +42,8 @@ class ShrunkRun:
     failing: FailingRun
     folder: Path
     shrunk: Shrunk | None
+    spent: bool = False
+    """True if the time budget ended first."""
     document: dict[str, object] = field(default_factory=dict)
 
 
@@ -65,8 +67,8 @@ def shrunk_run(
     search = Shrinking(asked(failing, folder), rate=rate)
     shrunk = search.shrink(_start(failing), likely=_likely(failing))
     if shrunk is None:
-        return ShrunkRun(failing, folder, None)
-    return ShrunkRun(failing, folder, shrunk, write_shrunk(folder, failing, shrunk, tries=tries))
+        return ShrunkRun(failing, folder, None, search.spent)
+    return ShrunkRun(failing, folder, shrunk, search.spent, write_shrunk(folder, failing, shrunk, tries=tries))
 
 
 def _start(failing: FailingRun) -> Candidate:

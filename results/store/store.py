@@ -37,7 +37,7 @@ from schemaquake.harness.model.verdict import Verdict
 from schemaquake.harness.named_folders import why_no_folder, why_not_made
 from schemaquake.harness.run_folder import MARK, refuse_links
 from schemaquake.harness.run_process import still_running
-from schemaquake.harness.sealed_json import dump_sealed, load_sealed, seal_text
+from schemaquake.harness.sealed_json import dump_sealed, load_sealed_object, seal_text
 from schemaquake.results.store.examination import examine, read_lent, take_examined
 from schemaquake.results.store.groups import read_stretches
 from schemaquake.results.store.judged_by import judged_by
@@ -291,7 +291,7 @@ class Store:
         if why is not None:
             raise HistoryError(f"{self.folder} is not a run's folder: {why}")
         try:
-            return Verdict.from_json(load_sealed(path.read_bytes()))
+            return Verdict.from_json(load_sealed_object(path.read_bytes()))
         except FileNotFoundError as error:
             if not self.path("plan.json").exists():
                 raise HistoryError(f"{self.folder} is not a run's folder: it has no plan.json") from error

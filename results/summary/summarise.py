@@ -18,7 +18,7 @@ from schemaquake.harness.model.operation import NEMESIS
 from schemaquake.harness.model.records import HISTORY, OBSERVATIONS, keyspace_of, plain
 from schemaquake.harness.model.verdict import Anomaly, Verdict
 from schemaquake.harness.run.runner import Outcome, read_outcome
-from schemaquake.harness.sealed_json import dump_sealed, load_sealed
+from schemaquake.harness.sealed_json import dump_sealed, load_sealed_object
 from schemaquake.results.engines.combination import doubts_of
 from schemaquake.results.findings.grouping import Grouped, group_anomalies
 from schemaquake.results.mode import mode_of
@@ -59,7 +59,7 @@ def read_summary(store: Store) -> RunSummary:
     """
     path = store.path(FILE_NAME)
     try:
-        document = load_sealed(path.read_bytes()) if path.exists() else {"schema": 0}
+        document = load_sealed_object(path.read_bytes()) if path.exists() else {"schema": 0}
         if document["schema"] == SUMMARY_SCHEMA:
             return RunSummary.from_json(document)
     except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -145,6 +145,15 @@ def test_a_folder_that_cannot_be_made_is_refused_with_the_part_that_is_in_its_wa
         make_wanted_folder(places / path)
 
 
+def test_a_shrinking_without_time_does_not_say_that_the_anomaly_did_not_show(schemaquake):
+    schemaquake("run", *SYSTEM, "--workload", "drop-type", "--races", "2", "--seed", "1")
+    code, out, err = schemaquake("shrink", "runs/latest", "--time-budget", "0")
+    assert (code, out) == (ExitCode.UNKNOWN, "")
+    assert "the time budget ended before" in err
+    assert "give a larger --time-budget" in err
+    assert "did not show again" not in err
+
+
 def test_a_folder_and_one_that_is_not_there_are_told_apart(places):
     assert why_no_folder(places / "folder") is None
     assert why_no_folder(places / "missing") == "there is no such folder"

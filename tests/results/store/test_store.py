@@ -320,6 +320,9 @@ def test_a_verdict_that_is_missing_or_damaged_says_what_makes_it(store):
         store.path("verdict.json").write_text(text)
         with pytest.raises(HistoryError, match=r"verdict\.json is damaged .*writes it anew"):
             store.read_verdict()
+    store.path("verdict.json").write_text("null")
+    with pytest.raises(HistoryError, match=r"verdict\.json is damaged \(it holds no object\)"):
+        store.read_verdict()
 
 
 def test_a_table_that_was_not_made_says_what_makes_it(store):
