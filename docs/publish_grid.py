@@ -7,6 +7,7 @@ another grid can go on (`--known`), lie in grids/, with what grids and churn fou
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import sys
@@ -15,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from schemaquake.clusters.systems.system import parse_system, recipe_for
+from schemaquake.results.grid.facts import BatchFacts
 from schemaquake.results.grid.folder import DoneBatch, GridFolder
 from schemaquake.results.grid.markdown import render_grid_markdown
 from schemaquake.results.grid.page import GridState, render_grid_html
@@ -52,7 +54,7 @@ def publish(folders: Sequence[GridFolder], runs: Sequence[Path] = ()) -> None:
     )
     # Batches of the folders first: they may have been judged again since they were published.
     recorded = [*(one for folder in folders for one in folder.done()), *earlier]
-    done = with_newest_findings(distinct(map(decided_anew, recorded)))
+    done = [_without_folders(one) for one in with_newest_findings(distinct(map(decided_anew, recorded)))]
     cells = [cell for cell in tally(plan, done, _able(plan, done)) if cell.tried or cell.doubtful]
     state = GridState(
         plan=plan,
@@ -104,6 +106,12 @@ def _write(state: GridState, rediscovered: str, *, places: Iterable[str]) -> Non
     )
     beside = _DOCS / "grids"
     (beside / "grid.html").write_text(html, encoding="utf-8")
+
+
+def _without_folders(done: DoneBatch) -> DoneBatch:
+    """Leave out the folders in which runs lay: servers write them into their logs, which explanations quote."""
+    facts = _FOLDER.sub("", json.dumps(done.facts.to_json()))
+    return replace(done, facts=BatchFacts.from_json(json.loads(facts)))
 
 
 def _each(names: Iterable[str]) -> tuple[str, ...]:
