@@ -54,7 +54,8 @@ def publish(folders: Sequence[GridFolder], runs: Sequence[Path] = ()) -> None:
     )
     # Batches of the folders first: they may have been judged again since they were published.
     recorded = [*(one for folder in folders for one in folder.done()), *earlier]
-    done = [_without_folders(one) for one in with_newest_findings(distinct(map(decided_anew, recorded)))]
+    places = [f"{folder.path.resolve()}/" for folder in folders]
+    done = [_without_folders(one, places) for one in with_newest_findings(distinct(map(decided_anew, recorded)))]
     cells = [cell for cell in tally(plan, done, _able(plan, done)) if cell.tried or cell.doubtful]
     state = GridState(
         plan=plan,
@@ -67,7 +68,7 @@ def publish(folders: Sequence[GridFolder], runs: Sequence[Path] = ()) -> None:
     known.parent.mkdir(exist_ok=True)
     write_table(known.with_name("cells.parquet"), cells_table(state.cells))
     write_batches(known, done)
-    _write(state, _rediscovered(runs), places=[f"{folder.path.resolve()}/" for folder in folders])
+    _write(state, _rediscovered(runs))
 
 
 def _rediscovered(runs: Sequence[Path]) -> str:
@@ -88,15 +89,11 @@ def _able(plan: GridPlan, done: Iterable[DoneBatch]) -> dict[str, list[Meeting]]
     return {system: [cell for cell in every if cell.features <= features[system]] for system in plan.systems}
 
 
-def _write(state: GridState, rediscovered: str, *, places: Iterable[str]) -> None:
-    """Write the pages, without the folders in which the runs lay: servers write them into their logs."""
+def _write(state: GridState, rediscovered: str) -> None:
+    """Write the pages."""
     page = _DOCS / "grids.md"
     said, mark, _ = page.read_text(encoding="utf-8").partition(_MARK)
     text, html = render_grid_markdown(state), render_grid_html(state)
-    for place in places:
-        text, html = text.replace(place, ""), html.replace(place, "")
-    # Batches that were published before name the folders of their day.
-    text, html = _FOLDER.sub("", text), _FOLDER.sub("", html)
     page.write_text(
         said
         + (mark or _MARK)
@@ -108,10 +105,13 @@ def _write(state: GridState, rediscovered: str, *, places: Iterable[str]) -> Non
     (beside / "grid.html").write_text(html, encoding="utf-8")
 
 
-def _without_folders(done: DoneBatch) -> DoneBatch:
+def _without_folders(done: DoneBatch, places: Iterable[str]) -> DoneBatch:
     """Leave out the folders in which runs lay: servers write them into their logs, which explanations quote."""
-    facts = _FOLDER.sub("", json.dumps(done.facts.to_json()))
-    return replace(done, facts=BatchFacts.from_json(json.loads(facts)))
+    facts = json.dumps(done.facts.to_json(), ensure_ascii=False)
+    for place in places:
+        facts = facts.replace(place, "")
+    # Batches that were published before name the folders of their day.
+    return replace(done, facts=BatchFacts.from_json(json.loads(_FOLDER.sub("", facts))))
 
 
 def _each(names: Iterable[str]) -> tuple[str, ...]:

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
 from random import Random
 from typing import Final
 
@@ -65,8 +64,6 @@ class GridSchedule:
         self._undecided: Counter[tuple[Place, str]] = Counter()
         self._running: dict[str, Batch] = {}
         self._suspects: deque[tuple[Place, tuple[str, ...], int]] = deque()
-        self._raced_together: set[tuple[Place, frozenset[str], int]] = set()
-        """The companies of all batches that were raced."""
         self._number = 0
         self._raced: Counter[tuple[str, str]] = Counter()
         self._poisoned: Counter[tuple[str, str]] = Counter()
@@ -102,9 +99,10 @@ class GridSchedule:
 
     def next(self) -> Batch | None:
         """Return the next batch; None if nothing more is wanted, or all that is wanted is running."""
-        if self._suspects:
+        while self._suspects:
             (system, mode), cells, turn = self._suspects.popleft()
-            return self._begin(system, mode, cells, turn)
+            if not self._was_raced((system, mode), cells, turn):
+                return self._begin(system, mode, cells, turn)
         busy = {((one.system, one.mode), name) for one in self._running.values() for name in one.cells}
         best: tuple[int, Place, list[str]] | None = None
         for system in self.plan.systems:
@@ -141,9 +139,6 @@ class GridSchedule:
         self._number = max(self._number, done.unit.number + 1)
         self.done.append(done)
         place: Place = (done.unit.system, done.unit.mode)
-        self._raced_together.add((place, frozenset(done.unit.cells), done.unit.turn))
-        with suppress(ValueError):  # of an earlier session: it was not taken from the queue of this one
-            self._suspects.remove((place, tuple(done.unit.cells), done.unit.turn))
         raced = list(dict.fromkeys(race.cell for race in counted_races(done)))
         halting = [
             race.cell for race in done.facts.races if any(halts_changes(symptom.type) for symptom in race.symptoms)
@@ -224,9 +219,15 @@ class GridSchedule:
     def _halve(self, place: Place, names: Sequence[str], turn: int) -> None:
         middle = -(-len(names) // 2)
         for half in (names[:middle], names[middle:]):
-            # Batches of earlier sessions come in any order: of those a half may be known before its whole.
-            if half and (place, frozenset(half), turn) not in self._raced_together:
+            if half:
                 self._suspects.append((place, tuple(half), turn))
+
+    def _was_raced(self, place: Place, cells: Collection[str], turn: int) -> bool:
+        """Tell if these cells were raced as a batch, as halves may have been in an earlier session, before or after their whole."""
+        return any(
+            ((one.unit.system, one.unit.mode), one.unit.turn) == (place, turn) and set(one.unit.cells) == set(cells)
+            for one in self.done
+        )
 
 
 def _needs_halving(facts: BatchFacts) -> bool:
