@@ -165,8 +165,7 @@ def _end_jvm(process: subprocess.Popen[bytes], *, within_s: float = _END_S) -> N
     try:
         process.wait(within_s)
     except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+        _kill(process)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,9 +192,10 @@ def start_directly(java: Path, archive: Archive, settings: Mapping[str, str], fo
     from pyspark.java_gateway import launch_gateway  # noqa: PLC0415 - as above
 
     adapted = any(os.environ.get(name) for name in _READ_BY_LAUNCHER) or (spark_folder() / "conf").is_dir()
-    if not archive.command or adapted or SparkContext._gateway is not None:  # noqa: SLF001 - there is one a process
+    kept = archive.command
+    if not kept or adapted or SparkContext._gateway is not None:  # noqa: SLF001 - there is one a process
         return None
-    given = [*archive.command, *driver_options(settings)]
+    given = [*kept, *driver_options(settings)]
     answer = folder / "gateway"
     environment = {**os.environ, "SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(answer)}
     with suppress(OSError), _forwarded_errors() as writing:
