@@ -102,6 +102,10 @@ class DiskLosses:
         """Return what there was around a request, by its invocation and completion (ns)."""
         return Around(bisect_left(self._ends, invoked), bisect_left(self._begins, completed))
 
+    def count_between(self, begins: int, ends: int) -> int:
+        """Count the operations that may have taken disks away between two times (ns)."""
+        return self.around(begins, begins).lost_until(self.around(ends, ends))
+
 
 def read_operations(notes: Iterable[_Note]) -> Sequence[TopologyOperation]:
     """Read the operations in order of their invocations from the notes of process −1, each an event and its value."""

@@ -209,8 +209,7 @@ class _Violations:
 
     def _lost(self, batch: _Batch, reading: _Reading) -> int:
         """Count the disks that operations may have taken away after a batch was begun and before a reading ended."""
-        begun, ended = batch.operation.invoked, reading.answered
-        return self._losses.around(begun, begun).lost_until(self._losses.around(ended, ended))
+        return self._losses.count_between(batch.operation.invoked, reading.answered)
 
     def _judge_acknowledged(self, number: int, batch: _Batch, unread: list[_Batch], excused: list[_Batch]) -> None:
         later = {

@@ -361,8 +361,7 @@ class TableRows:
 
     def _may_miss(self, write: PairedOperation, read: PairedOperation) -> bool:
         """Check whether disks were taken away that may have had all copies of a write that a read at a level that binds it had to meet."""
-        losses, ends = self.evidence.notes.losses, read.completed or read.invoked
-        lost = losses.around(write.invoked, write.invoked).lost_until(losses.around(ends, ends))
+        lost = self.evidence.notes.losses.count_between(write.invoked, read.completed or read.invoked)
         if not lost:
             return False
         asked = self._replicas // 2 + 1 if consistency_of(read) in _QUORUMS - {"ALL"} else self._replicas

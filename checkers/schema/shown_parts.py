@@ -350,7 +350,7 @@ class ShownParts:
 
 
 def _final_fields(case: Evidence) -> Mapping[SchemaObject, Sequence[Sequence[str]]]:
-    """Map each type that was made once, and whose fields nobody renamed, to the names of its fields in each final reading."""
+    """Return the names of fields in each final reading, by type: of types that were made once and whose fields nobody renamed."""
     found: dict[SchemaObject, list[Sequence[str]]] = {}
     for schema in case.readings.schemas:
         for key, fields in schema.types.items():

@@ -177,7 +177,7 @@ class _Case:
     def lost(self, since: int, until: int) -> int:
         """Count the disks that operations may have lost between two times (ns)."""
         losses = self.evidence.notes.losses
-        return losses.around(since, since).lost_until(losses.around(until, until))
+        return losses.count_between(since, until)
 
     def duty(self, check: Check, *, possibly: bool = False) -> Callable[[BulkWrite], bool]:
         """Return what tells if the check must show a write, or a later one; `possibly`: by one of the factors that both may have gone by.

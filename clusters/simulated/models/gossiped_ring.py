@@ -183,7 +183,7 @@ class GossipedRing:
             self.rows.starts(node, _STATES[_known(node)[node.name].word] if own is not None else "normal")
 
     def _look_at_news(self, node: Node) -> None:
-        """Report what a node that starts does not know, and the others have been told; nothing where nobody looks."""
+        """Report the news that the other nodes have and a starting node lacks, where the models are looked at."""
         if self.rows is None:
             return
         others = [each for each in (self._at_once or {}).values() if each.server is not None]
